@@ -80,6 +80,12 @@ class ClusterView:
         self.groups = {group.id: group for group in snapshot.node_groups}
         self._owners = {owner.uid: owner for owner in snapshot.owners}
 
+    def price(self, name: str) -> float | None:
+        """Return the hourly price of a node in the snapshot: its own, else that of its node group; None = unknown."""
+        node = self.nodes[name]
+        one = node if node.HasField("price_per_hour") else self.groups.get(node.node_group)
+        return one.price_per_hour if one is not None and one.HasField("price_per_hour") else None
+
     def text(self, index: int) -> str:
         """Return a string of the dictionary."""
         return self.snapshot.strings[index] if index else ""

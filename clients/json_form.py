@@ -12,6 +12,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from trimtab.clients.verdicts import staying
 from trimtab.places import costs_of, moves_by_node, new_nodes, on_existing, on_upcoming, ranks_of
 from trimtab.v1 import plan_pb2
 
@@ -87,6 +88,17 @@ def _scale_up(decision: plan_pb2.ScaleUpDecision, document: dict[str, Any]) -> N
     ]
 
 
+def _answer(answer: plan_pb2.PlanResponse, document: dict[str, Any]) -> None:
+    """Show beside the nodes of scale-down since when each is unneeded, and why the others stay."""
+    if answer.HasField("scale_down"):
+        of_node = {one["node"]: one for one in document["nodes"]}
+        for one in document["scaleDown"]["unneeded"]:
+            one["since"] = of_node.get(one["node"], {}).get("since")
+        document["scaleDown"]["unremovable"] = [
+            {name: of_node[one.node][name] for name in ("node", "reason", "blockingPod")} for one in staying(answer)
+        ]
+
+
 def _scale_down(decision: plan_pb2.ScaleDownDecision, document: dict[str, Any]) -> None:
     """Show where pods go beside the node that they leave."""
     document.pop("places", None)
@@ -113,6 +125,7 @@ def _pod_costs(group: plan_pb2.PodCostGroup, document: dict[str, Any]) -> None:
 
 
 _VIEWS: Final[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
+    "PlanResponse": _answer,
     "ScaleUpDecision": _scale_up,
     "ScaleDownDecision": _scale_down,
     "ReplacementWave": _wave,

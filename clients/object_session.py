@@ -42,7 +42,9 @@ def trimmed(obj: Mapping[str, Any], numbers: Iterable[str] = ()) -> bytes:
     api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
     name = registered_kind(api_version, kind)
     struct: Any = pod_struct(tuple(sorted(numbers))) if name == "Pod" else STRUCTS.get(name)
-    head = msgspec.json.encode({"apiVersion": api_version, "kind": kind})
+    names = {} if struct is None else {info.encode_name for info in msgspec.structs.fields(struct)}
+    types = {"apiVersion": api_version, "kind": kind}
+    head = msgspec.json.encode({key: value for key, value in types.items() if key not in names})
     try:
         fields = msgspec.json.encode(msgspec.convert(obj, struct))
     except (msgspec.ValidationError, TypeError):

@@ -9,7 +9,7 @@
 The number of plans is bounded by a setting, not by time, so that equal input gives equal advice.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -22,6 +22,7 @@ from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
 from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
 from trimtab.clients.advice.workloads import PodWorkloads
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
 Progress = Callable[[int, int], None]
@@ -48,11 +49,10 @@ _FINDERS: Final = (
 
 @dataclass(frozen=True)
 class AdviceOptions:
-    """prices : hourly, by node, of those that are known; most_plans : bound on the plans; more : finds levers besides
+    """most_plans : bound on the plans; more : finds levers besides
     those of the base plan, such as requests above a known usage; progress : called with plans made and the bound.
     """
 
-    prices: Mapping[str, float]
     most_plans: int = MOST_PLANS
     more: Callable[[BasePlan], Iterable[Lever]] | None = None
     progress: Progress | None = None
@@ -72,7 +72,7 @@ def advise(
         one.failed for one in answer.diagnostics.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN
     ):
         return AdviceReport((), ())
-    session = Counterfactuals(planner, view, request, answer, options.prices)
+    session = Counterfactuals(planner, view, request, answer)
     return AdviceSearch(session, options).run()
 
 
@@ -101,7 +101,7 @@ class AdviceSearch:
     def __init__(self, session: Counterfactuals, options: AdviceOptions) -> None:
         self._session, self._options = session, options
         self._left_out = 0
-        self._is_by_money = session.base.answer.scale_down.objective == plan_pb2.Objective.MONEY
+        self._is_by_money = session.is_by_money
 
     def run(self) -> AdviceReport:
         """Make the plans."""
@@ -131,7 +131,7 @@ class AdviceSearch:
         for find in finders:
             for lever in find(base):
                 found.setdefault(lever.edit.key, lever)
-        prices = self._options.prices
+        prices = self._session.prices
         return sorted(
             found.values(),
             key=lambda one: (
@@ -263,12 +263,12 @@ def _overlap(one: Lever, other: Lever) -> bool:
 
 def base_plan(session: Counterfactuals) -> BasePlan:
     """Return the base plan with all blocking pods of the nodes that stay."""
-    view, decision = session.view, session.explained()
-    alone = {one.node for one in decision.unremovable if one.reason == _Node.BLOCKED_BY_POD}
+    view, answer = session.view, session.explained()
+    alone = {one.node for one in staying(answer) if one.reason == _Node.BLOCKED_BY_POD}
     reasons = {
-        one.pod: (node.node, tuple(one.reasons or (one.reason,))) for node in decision.blockers for one in node.pods
+        one.pod: (node.node, tuple(one.reasons or (one.reason,))) for node in answer.nodes for one in node.blocking_pods
     }
-    for node in decision.unremovable:
+    for node in staying(answer):
         # A node with more pods than a budget allows has no pod that is refused.
         if node.node in alone and node.blocking_reason == reason_pb2.BlockingPodReason.NOT_ENOUGH_PDB:
             reasons.setdefault(node.blocking_pod, (node.node, (node.blocking_reason,)))
@@ -277,4 +277,4 @@ def base_plan(session: Counterfactuals) -> BasePlan:
         for key, (node, why) in sorted(reasons.items())
         if (pod := view.pod(key)) is not None
     ]
-    return BasePlan(view, PodWorkloads(view), session.request.settings, decision, blocked)
+    return BasePlan(view, PodWorkloads(view), session.request.settings, answer, blocked)

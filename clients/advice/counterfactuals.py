@@ -14,6 +14,7 @@ from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.editing import SnapshotEditor, edited_settings
 from trimtab.clients.advice.result import saving_of
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import going, known_prices, staying
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -44,7 +45,7 @@ class Outcome:
     @cached_property
     def nodes(self) -> frozenset[str]:
         """The nodes that can go."""
-        return frozenset(one.node for one in self.answer.scale_down.unneeded)
+        return frozenset(one.node for one in going(self.answer))
 
     def beyond(self, base: "Outcome") -> tuple[tuple[str, ...], tuple[str, ...], float | None]:
         """Return the nodes that can go here only, those that can go only in the base plan, and the difference of what
@@ -57,7 +58,7 @@ class Outcome:
 class Counterfactuals:
     """The plans about one cluster. Thread-bound, as its planner is.
 
-    request : that of the base plan, with its decisions; answer : the base plan; prices : hourly, by node.
+    request : that of the base plan, with its decisions; answer : the base plan, whose prices count.
     Errors: those of the planner; ValueError, IndexError for a damaged snapshot.
     """
 
@@ -67,11 +68,10 @@ class Counterfactuals:
         view: ClusterView,
         request: plan_pb2.PlanRequest,
         answer: plan_pb2.PlanResponse,
-        prices: Mapping[str, float],
     ) -> None:
         self.view, self.request = view, request
-        self.prices = prices
-        self.base = Outcome(answer, prices)
+        self.prices = known_prices(answer)
+        self.base = Outcome(answer, self.prices)
         self.plan_count = 0
         self._planner, self._version = planner, answer.snapshot_version
         self._known: dict[tuple[object, ...], Outcome] = {Edit().key: self.base}
@@ -81,19 +81,25 @@ class Counterfactuals:
     def _editor(self) -> SnapshotEditor:
         return SnapshotEditor(self.view.snapshot)
 
-    def explained(self) -> plan_pb2.ScaleDownDecision:
+    @property
+    def is_by_money(self) -> bool:
+        """Whether money decided between plans of scale-down."""
+        found = (one for one in self.base.answer.summary.decisions if one.decision == _Decision.SCALE_DOWN)
+        return any(one.objective == plan_pb2.Objective.MONEY for one in found)
+
+    def explained(self) -> plan_pb2.PlanResponse:
         """Return the base plan with all blocking pods of the nodes that stay."""
         request = self._copied()
-        request.explain_nodes.extend(one.node for one in self.base.answer.scale_down.unremovable)
+        request.explain_nodes.extend(one.node for one in staying(self.base.answer))
         if _Decision.SCALE_UP in request.decisions and not self.view.waiting_pods():
             without = [one for one in self._decisions if one != _Decision.SCALE_UP]
             request.decisions[:] = without
             answer = self._ask(pb.SnapshotDelta(), request)
             if Outcome(answer, self.prices).nodes == self.base.nodes:
                 self._decisions = without
-                return answer.scale_down
+                return answer
             request.decisions[:] = self._decisions
-        return self._ask(pb.SnapshotDelta(), request).scale_down
+        return self._ask(pb.SnapshotDelta(), request)
 
     def plan(self, edit: Edit) -> Outcome:
         """Return what the plan with an edit frees."""

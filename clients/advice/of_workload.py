@@ -15,6 +15,7 @@ from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Advice
 from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NO_PLACE = reason_pb2.BlockingPodReason.NO_PLACE
@@ -77,7 +78,7 @@ def explain_workload(
     workload: WorkloadName,
 ) -> WorkloadReport:
     """Return which nodes a workload with pods keeps. Other arguments and errors: as for `advise`."""
-    session = Counterfactuals(planner, view, request, answer, options.prices)
+    session = Counterfactuals(planner, view, request, answer)
     base = base_plan(session)
     rows = base.workloads.rows(workload)
     nodes = [node for row in rows if (node := view.node_of(row))]
@@ -109,7 +110,7 @@ def _kept(base: BasePlan, workload: WorkloadName) -> Iterator[KeptNode]:
     blocked: dict[str, dict[str, tuple[int, ...]]] = {}
     for one in base.blocked:
         blocked.setdefault(one.node, {})[one.pod.key] = one.reasons
-    for node in base.decision.unremovable:
+    for node in staying(base.answer):
         found = dict(blocked.get(node.node, {}))
         if node.blocking_reason == _NO_PLACE:
             found.setdefault(node.blocking_pod, (_NO_PLACE,))

@@ -1,16 +1,13 @@
 """Advice on a plan that a planner has just made, with a progress bar on a terminal."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trimtab.clients.advice import AdviceOptions, AdviceReport, advise, requests_above_use
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -24,10 +21,10 @@ def plans_beside(node_count: int) -> int:
     return min(max(_WORK // max(node_count, 1), _FEWEST), _MOST)
 
 
-def advice_options(prices: Mapping[str, float], most_plans: int, usage: ClusterUsage | None = None) -> AdviceOptions:
-    """Return the options of advice. prices : hourly, by node; usage : what pods use, None = not known."""
+def advice_options(most_plans: int, usage: ClusterUsage | None = None) -> AdviceOptions:
+    """Return the options of advice. usage : what pods use, None = not known."""
     more = requests_above_use(usage.containers, usage.margin) if usage is not None else None
-    return AdviceOptions(prices, most_plans, more)
+    return AdviceOptions(most_plans, more)
 
 
 def find_advice(
@@ -60,12 +57,10 @@ def advice_beside(
     view: ClusterView,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,
-    prices: Prices | None,
     usage: ClusterUsage | None,
 ) -> AdviceReport:
-    """Return advice for a section beside the plan, from as many more plans as take a second or two. prices : of a
-    file, None = none. Others and errors: as for `find_advice`.
+    """Return advice for a section beside the plan, from as many more plans as take a second or two. Others and errors:
+    as for `find_advice`.
     """
-    costs = Costs(view, prices)
-    options = advice_options(costs.by_node, plans_beside(len(view.nodes)), usage)
+    options = advice_options(plans_beside(len(view.nodes)), usage)
     return find_advice(planner, view, request, answer, options)

@@ -4,7 +4,6 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.answers.advice import render
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.answers.scale_down import headline
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import Format, note, print_document, stdout_console
@@ -22,10 +21,10 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     snapshot = options.cluster(request)
     request.decisions.extend(default_decisions(request.settings, snapshot))
     view = ClusterView(snapshot)
-    costs, usage = Costs(view, options.prices_of_file), options.usage_of(view)
+    usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
-        report = find_advice(planner, view, request, answer, advice_options(costs.by_node, most_plans, usage))
+        report = find_advice(planner, view, request, answer, advice_options(most_plans, usage))
     for text in answer.diagnostics.notes:
         note(text)
     if options.output is not Format.TABLE:

@@ -76,12 +76,12 @@ def best_of(one: PlannedCluster) -> Advice | None:
 
 def total_of(planned: Sequence[PlannedCluster]) -> AdviceTotal:
     """Return the sums over the clusters that have a plan."""
-    figures = [figures for one in planned if (figures := one.savings) is not None]
+    found = [summary for one in planned if (summary := one.summary) is not None]
     best = [advice for one in planned if (advice := best_of(one)) is not None]
     money = [one.saving_per_hour for one in best if one.saving_per_hour is not None]
     return AdviceTotal(
-        sum(one.nodes for one in figures),
-        sum(one.removed for one in figures),
+        sum(one.now.node_count for one in found),
+        sum(one.removed_node_count for one in found),
         sum(one.node_count for one in best),
         sum(money) if money else None,
     )
@@ -122,11 +122,13 @@ def _clusters(planned: Sequence[PlannedCluster]) -> Table:
     priced = sums.saving_per_hour is not None
     for column in ("nodes", "can go", "more with changes", *(["a month"] if priced else [])):
         table.add_column(column, justify="right", no_wrap=True)
-    rows = [(one, figures, best_of(one)) for one in planned if (figures := one.savings) is not None]
-    for one, figures, best in rows:
+    rows = [(one, summary, best_of(one)) for one in planned if (summary := one.summary) is not None]
+    for one, summary, best in rows:
         more = f"{best.node_count:+,}" if best is not None else ""
         month = [money_cell(best) if best is not None else ""] if priced else []
-        table.add_row(escape(one.cluster.name), f"{figures.nodes:,}", f"{figures.removed:,}", more, *month)
+        table.add_row(
+            escape(one.cluster.name), f"{summary.now.node_count:,}", f"{summary.removed_node_count:,}", more, *month
+        )
     if len(rows) > 1:
         month = [f"{sums.saving_per_hour * HOURS_A_MONTH:,.0f}"] if sums.saving_per_hour is not None else []
         table.add_row("all", f"{sums.nodes:,}", f"{sums.base:,}", f"{sums.more:+,}", *month, style="bold")

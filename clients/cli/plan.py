@@ -227,7 +227,7 @@ def plan(
         answer = planner.plan(snapshot, request)
         advice = None
         if with_advice and export is None:
-            advice = advice_beside(planner, view, request, answer, options.prices_of_file, usage)
+            advice = advice_beside(planner, view, request, answer, usage)
     if export is not None:
         for problem in answer.slack.problems:
             note(problem)

@@ -1,11 +1,14 @@
 """Prices of nodes for an hour: of instance types, node groups and labels from a file (`price_files`), by rates
-(`rates`), or the node groups' own. The line of a node group wins over that of a label, and this over that of an
-instance type; a price from the file replaces the group's own, and rates apply where nothing else does. Decides only
-which price applies to a group.
+(`rates`), or those of the cluster. Decides which one applies, for all commands, once, when a snapshot is complete: the
+line of a node group wins over that of a label, this over that of an instance type, this over the node's own price, this
+over that of its node group, and rates apply where nothing else does. The price of a group's new nodes: the same without
+the node's own, where all its machines have the same price. A node without node group, such as one of the control plane,
+costs money as well.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
@@ -49,8 +52,67 @@ class Prices:
     file: str = ""
 
 
+class PriceSource(StrEnum):
+    """Where the price of a node is from."""
+
+    GROUP_LINE = "group in the file"
+    LABEL_LINE = "label in the file"
+    TYPE_LINE = "instance type in the file"
+    NODE = "the node itself"
+    NODE_GROUP = "NodeGroup"
+    RATES = "rates"
+
+
+class NodePrice(NamedTuple):
+    """The price of a node for an hour, and where it is from."""
+
+    per_hour: float
+    source: PriceSource
+
+
+def node_prices(view: ClusterView, given: Prices) -> dict[str, NodePrice]:
+    """Return the price of each node that has one. The prices of a cluster that they have been applied to stay the same,
+    and so do their sources. O(nodes)."""
+    by_rates = group_rates(view, given.rates) if given.rates is not None else {}
+    of_label_set = _line_prices(view, given)
+    found = {}
+    for name, node in view.nodes.items():
+        price = _node_price(view, node, given, of_label_set.get(node.label_set), by_rates)
+        if price is not None:
+            found[name] = price
+    return found
+
+
+def _node_price(
+    view: ClusterView, node: pb.Node, given: Prices, of_line: NodePrice | None, by_rates: Mapping[str, float]
+) -> NodePrice | None:
+    if node.node_group and node.node_group in given.groups:
+        return NodePrice(given.groups[node.node_group], PriceSource.GROUP_LINE)
+    if of_line is not None:
+        return of_line
+    rated = given.rates.price(view.allocatable(node.name)) if given.rates is not None else None
+    price, is_own = view.price(node.name), node.HasField("price_per_hour")
+    if price is None or price == (rated if is_own else by_rates.get(node.node_group)):
+        price = rated if price is None else price
+        return NodePrice(price, PriceSource.RATES) if price is not None else None
+    return NodePrice(price, PriceSource.NODE if is_own else PriceSource.NODE_GROUP)
+
+
+def _line_prices(view: ClusterView, given: Prices) -> dict[int, NodePrice]:
+    """Return the prices of the label sets of nodes, where the file has one. O(label sets of nodes)."""
+    found = {}
+    if given.machines or given.labels:
+        for label_set in {node.label_set for node in view.nodes.values()}:
+            machine = machine_of(view.labels(label_set), given)
+            price = price_of(machine, given)
+            if price is not None:
+                found[label_set] = NodePrice(price, PriceSource.LABEL_LINE if machine.label else PriceSource.TYPE_LINE)
+    return found
+
+
 def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
-    """Set the prices of node groups, in place, and write a note about those without a price. O(nodes)."""
+    """Set the prices of node groups and nodes, in place, and write a note about groups without a price. A node gets one
+    of its own only if that of its group is another. O(nodes)."""
     view = ClusterView(snapshot)
     members: dict[str, set[PricedMachine]] = {}
     for node in snapshot.nodes:
@@ -67,6 +129,10 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
             group.price_per_hour = price
         elif prices.file:
             without[group.id] = machines
+    for name, one in node_prices(view, prices).items():
+        view.nodes[name].ClearField("price_per_hour")
+        if view.price(name) != one.per_hour:
+            view.nodes[name].price_per_hour = one.per_hour
     note_without(without)
 
 

@@ -4,7 +4,6 @@ read is named, and the others go on; the exit code is then 1.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from rich.console import RenderableType
@@ -14,8 +13,7 @@ from rich.table import Table
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import Costs, money
-from trimtab.clients.cli.answers.savings import Savings, savings_of
+from trimtab.clients.cli.answers.costs import assumption_of, money
 from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
@@ -40,10 +38,10 @@ class PlannedCluster:
     answer: PlanAnswer | None
     problem: str = ""
 
-    @cached_property
-    def savings(self) -> Savings | None:
-        """The figures of the plan."""
-        return savings_of(self.answer) if self.answer is not None else None
+    @property
+    def summary(self) -> plan_pb2.PlanSummary | None:
+        """Nodes and money of the plan."""
+        return self.answer.summary if self.answer is not None else None
 
 
 def plan_each(
@@ -65,10 +63,10 @@ def plan_each(
 
 def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
     """Return the place of a cluster: assumed money follows known money, and failures are last."""
-    figures = one.savings
-    if figures is None:
+    summary = one.summary
+    if summary is None:
         return 2, 0.0, 0, one.cluster.name
-    return int(bool(figures.assumption)), -figures.saved_a_month, -figures.removed, one.cluster.name
+    return int(bool(summary.assumption)), -summary.saved_per_month, -summary.removed_node_count, one.cluster.name
 
 
 def _planned(
@@ -85,8 +83,7 @@ def _planned(
         response = planner.plan(snapshot, request)
         view = ClusterView(snapshot)
         if most_plans is not None:
-            prices, most = Costs(view, options.prices_of_file).by_node, most_plans(len(view.nodes))
-            advice = find_advice(planner, view, request, response, advice_options(prices, most))
+            advice = find_advice(planner, view, request, response, advice_options(most_plans(len(view.nodes))))
     except (UsageError, FailedError, InvalidInputError, TrimtabError, ServiceError) as error:
         note(f"{cluster.name}: left out: {error}")
         return PlannedCluster(cluster, None, str(error))
@@ -114,44 +111,58 @@ def refuse_failed(planned: Sequence[PlannedCluster]) -> None:
         raise FailedError(f"{counted(len(failed), 'cluster')} of {len(planned)} left out: {', '.join(failed)}")
 
 
-def total(planned: Sequence[PlannedCluster]) -> Savings:
+def total(planned: Sequence[PlannedCluster]) -> plan_pb2.PlanSummary:
     """Return the sums over all clusters that have a plan. Known and assumed prices are never added: where some are
     known, the nodes of clusters with assumed ones count as nodes without a price.
     """
-    found = [figures for one in planned if (figures := one.savings) is not None]
-    known = [one for one in found if one.now and not one.assumption]
-    priced = known or found
-    return Savings(
-        nodes=sum(one.nodes for one in found),
-        removed=sum(one.removed for one in found),
-        added=sum(one.added for one in found),
-        now=sum(one.now for one in priced),
-        after=sum(one.after for one in priced),
-        without_price=sum(one.nodes if known and one.assumption else one.without_price for one in found),
-        assumption="" if known else assumption_of(planned),
-        currency=next((one.currency for one in found if one.currency), ""),
-    )
+    found = [summary for one in planned if (summary := one.summary) is not None]
+    is_known = any(_has_known_prices(one) for one in found)
+    sums = plan_pb2.PlanSummary(assumption="" if is_known else next((one.assumption for one in found), ""))
+    for one in found:
+        is_priced = not is_known or _has_known_prices(one)
+        for into, of in ((sums.now, one.now), (sums.after, one.after)):
+            into.node_count += of.node_count
+            into.unpriced_node_count += of.unpriced_node_count if is_priced or not one.assumption else of.node_count
+            into.price_per_hour += of.price_per_hour * is_priced
+            into.price_per_month += of.price_per_month * is_priced
+        sums.removed_node_count += one.removed_node_count
+        sums.added_node_count += one.added_node_count
+        sums.saved_per_month += one.saved_per_month * is_priced
+    return sums
 
 
-def assumption_of(planned: Sequence[PlannedCluster]) -> str:
+def _has_known_prices(summary: plan_pb2.PlanSummary) -> bool:
+    return bool(summary.now.price_per_hour) and not summary.assumption
+
+
+def assumption_of_any(planned: Sequence[PlannedCluster]) -> str:
     """Return what is assumed of prices of any cluster, as a clause; "" = nothing."""
-    return next((figures.assumption for one in planned if (figures := one.savings) and figures.assumption), "")
+    return next((text for one in planned if one.summary is not None and (text := assumption_of(one.summary))), "")
 
 
-def headline(sums: Savings, count: int) -> str:
+def currency_of(planned: Sequence[PlannedCluster]) -> str:
+    """Return the currency of the prices, "" = not told."""
+    return next((text for one in planned if one.answer is not None and (text := one.answer.costs.currency)), "")
+
+
+def headline(planned: Sequence[PlannedCluster]) -> str:
     """Return the sums as sentences."""
-    share = f" ({percent((sums.now - sums.after) / sums.now)})" if sums.now else ""
-    nodes = f"{sums.removed:,} of {counted(sums.nodes, 'node')} in {counted(count, 'cluster')} can go"
-    added = f", {counted(sums.added, 'node')} would be added" if sums.added else ""
-    named = f" {sums.currency}" if sums.currency else ""
-    unknown = f"; {counted(sums.without_price, 'node')} without a price" if sums.without_price else ""
-    unknown += f" ({sums.assumption})" if sums.assumption else ""
+    sums, count, currency = total(planned), sum(one.answer is not None for one in planned), currency_of(planned)
+    now, after = sums.now.price_per_hour, sums.after.price_per_hour
+    share = f" ({percent((now - after) / now)})" if now else ""
+    of_all = f"{counted(sums.now.node_count, 'node')} in {counted(count, 'cluster')}"
+    nodes = f"{sums.removed_node_count:,} of {of_all} can go"
+    added = f", {counted(sums.added_node_count, 'node')} would be added" if sums.added_node_count else ""
+    named = f" {currency}" if currency else ""
+    without = sums.now.unpriced_node_count
+    unknown = f"; {counted(without, 'node')} without a price" if without else ""
+    unknown += f" ({assumption_of(sums)})" if sums.assumption else ""
     about = "about " if sums.assumption else ""
-    hourly, monthly = sums.now - sums.after, sums.saved_a_month
-    if hourly < 0:
-        costs = f"That costs {about}{money(-hourly)}{named} an hour more ({money(sums.now)} → {money(sums.after)})"
+    monthly = sums.saved_per_month
+    if monthly < 0:
+        costs = f"That costs {about}{money(after - now)}{named} an hour more ({money(now)} → {money(after)})"
         return f"{nodes}{added}. {costs}, {-monthly:,.0f} a month{unknown}."
-    saved = f"That saves {about}{money(hourly)} of {money(sums.now)}{named} an hour{share}"
+    saved = f"That saves {about}{money(now - after)} of {money(now)}{named} an hour{share}"
     return f"{nodes}{added}. {saved}, {monthly:,.0f} a month{unknown}."
 
 
@@ -163,14 +174,12 @@ def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
     for column in ("nodes", "can go", "added", "an hour", "after", "saved a month", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in planned:
-        figures = one.savings
-        if figures is not None:
-            mark = "*" if figures.assumption else ""
-            table.add_row(escape(one.cluster.name), *_cells(figures, mark))
+        if one.summary is not None:
+            table.add_row(escape(one.cluster.name), *_cells(one.summary))
     if count > 1:
-        table.add_row("all", *_cells(sums, "*" if sums.assumption else ""), style="bold")
-    lines: list[RenderableType] = [f"[bold]{headline(sums, count)}[/bold]", "", table]
-    assumption = assumption_of(planned)
+        table.add_row("all", *_cells(sums), style="bold")
+    lines: list[RenderableType] = [f"[bold]{headline(planned)}[/bold]", "", table]
+    assumption = assumption_of_any(planned)
     if assumption:
         lines.append(f"[dim]* {escape(assumption)}[/dim]")
     for one in planned:
@@ -180,16 +189,16 @@ def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
     return lines
 
 
-def _cells(one: Savings, mark: str) -> tuple[str, ...]:
-    share = percent((one.now - one.after) / one.now) if one.now else ""
+def _cells(one: plan_pb2.PlanSummary) -> tuple[str, ...]:
+    now, after = one.now.price_per_hour, one.after.price_per_hour
     return (
-        f"{one.nodes:,}",
-        f"{one.removed:,}",
-        f"{one.added:,}" if one.added else "",
-        f"{money(one.now)}{mark}",
-        money(one.after),
-        f"{one.saved_a_month:,.0f}",
-        share,
+        f"{one.now.node_count:,}",
+        f"{one.removed_node_count:,}",
+        f"{one.added_node_count:,}" if one.added_node_count else "",
+        f"{money(now)}{'*' if one.assumption else ''}",
+        money(after),
+        f"{one.saved_per_month:,.0f}",
+        percent((now - after) / now) if now else "",
     )
 
 
@@ -198,30 +207,29 @@ def document(planned: Sequence[PlannedCluster]) -> Json:
     clusters = []
     for one in planned:
         row: Json = {"name": one.cluster.name}
-        figures = one.savings
-        if one.answer is None or figures is None:
+        if one.answer is None:
             row["error"] = one.problem
         else:
             one.answer.response.diagnostics.ClearField("stages")
             row |= {
-                **_figures(figures),
+                **_figures(one.answer.summary, one.answer.costs.currency),
                 "priceSources": one.answer.costs.sources,
                 "plan": as_document(one.answer.response),
             }
         clusters.append(row)
-    return {"total": _figures(total(planned)), "clusters": clusters}
+    return {"total": _figures(total(planned), currency_of(planned)), "clusters": clusters}
 
 
-def _figures(one: Savings) -> Json:
+def _figures(one: plan_pb2.PlanSummary, currency: str) -> Json:
     return {
-        "nodes": one.nodes,
-        "removed": one.removed,
-        "added": one.added,
-        "pricePerHour": round(one.now, 6),
-        "pricePerHourAfter": round(one.after, 6),
-        "savedPerMonth": round(one.saved_a_month, 2),
+        "nodes": one.now.node_count,
+        "removed": one.removed_node_count,
+        "added": one.added_node_count,
+        "pricePerHour": round(one.now.price_per_hour, 6),
+        "pricePerHourAfter": round(one.after.price_per_hour, 6),
+        "savedPerMonth": round(one.saved_per_month, 2),
         "hoursPerMonth": HOURS_A_MONTH,
-        "nodesWithoutPrice": one.without_price,
-        "assumption": one.assumption,
-        "currency": one.currency,
+        "nodesWithoutPrice": one.now.unpriced_node_count,
+        "assumption": assumption_of(one),
+        "currency": currency,
     }

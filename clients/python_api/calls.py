@@ -36,7 +36,6 @@ class _AnsweredCluster(NamedTuple):
     plan: PlanResult
     view: ClusterView
     request: plan_pb2.PlanRequest
-    costs: Costs
 
 
 class AdviceInput(TypedDict, total=False):
@@ -184,11 +183,8 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
             request.decisions.extend(default_decisions(request.settings, snapshot))
         answer = planner.plan(snapshot, request)
     view = ClusterView(snapshot)
-    costs = Costs(view, options.prices_of_file)
-    groups = {node.name: node.node_group for node in snapshot.nodes}
-    return _AnsweredCluster(
-        PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, groups), view, request, costs
-    )
+    costs = Costs(answer, view, options.prices_of_file)
+    return _AnsweredCluster(PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, request.now), view, request)
 
 
 def _parts(cluster: Sequence[Cluster]) -> tuple[list[snapshot_pb2.ClusterSnapshot], tuple[Path, ...]]:
@@ -219,5 +215,5 @@ def _plan_input(given: AdviceInput) -> PlanInput:
 def _advise(planner: PlannerAccess, cluster: Sequence[Cluster], given: AdviceInput, most_plans: int) -> AdviceReport:
     """Ask for a plan, then for counterfactual ones."""
     made = _plan(planner, cluster, _plan_input(given))
-    options = AdviceOptions(made.costs.by_node, most_plans)
+    options = AdviceOptions(most_plans)
     return advise_on(planner, made.view, made.request, made.plan.response, options)

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import Costs, money
-from trimtab.clients.cli.sentences import why_it_stays
 from trimtab.clients.json_form import readable_form
 from trimtab.clients.python_api.replacement import PlannedReplacement, replacement_of
+from trimtab.clients.verdicts import going, staying
 from trimtab.places import moves_by_node, on_new_nodes, shortfalls
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -79,24 +81,23 @@ class PlanResult:
     response: plan_pb2.PlanResponse
     notes: Sequence[str]
     _costs: Costs
-    _groups: Mapping[str, str]
+    _now: Timestamp
 
     @cached_property
     def removable(self) -> Sequence[RemovableNode]:
         """The nodes that can go, by name."""
-        decision = self.response.scale_down
-        now, moves = {*decision.delete_empty, *decision.drain}, moves_by_node(decision.places)
+        moves = moves_by_node(self.response.scale_down.places)
         return tuple(
             RemovableNode(
                 one.node,
-                self._groups[one.node],
+                one.node_group,
                 one.utilization,
                 self._costs.by_node.get(one.node),
                 moves.get(one.node, {}),
-                one.node in now,
-                one.since.ToDatetime(UTC),
+                one.fate == plan_pb2.NodeFate.GOES_NOW,
+                (one.since if one.HasField("since") else self._now).ToDatetime(UTC),
             )
-            for one in decision.unneeded
+            for one in going(self.response)
         )
 
     @cached_property
@@ -105,14 +106,14 @@ class PlanResult:
         return tuple(
             StayingNode(
                 one.node,
-                self._groups[one.node],
+                one.node_group,
                 reason_pb2.UnremovableReason.Code.Name(one.reason),
-                why_it_stays(one),
+                one.why,
                 one.blocking_pod,
                 reason_pb2.BlockingPodReason.Code.Name(one.blocking_reason) if one.blocking_reason else "",
                 self._costs.by_node.get(one.node),
             )
-            for one in self.response.scale_down.unremovable
+            for one in staying(self.response)
         )
 
     @cached_property
@@ -129,7 +130,7 @@ class PlanResult:
     @cached_property
     def replacement(self) -> PlannedReplacement | None:
         """Which nodes are replaced by cheaper ones; None = not asked for (`decisions`, or settings of it)."""
-        return replacement_of(self.response.replacement) if self.response.HasField("replacement") else None
+        return replacement_of(self.response) if self.response.HasField("replacement") else None
 
     @property
     def unschedulable(self) -> Mapping[str, str]:
@@ -139,17 +140,18 @@ class PlanResult:
     @property
     def node_count(self) -> int:
         """Number of nodes of the cluster."""
-        return len(self._groups)
+        return self.response.summary.now.node_count + self.response.summary.leaving_node_count
 
     @property
     def cost_per_hour(self) -> float | None:
-        """What all nodes with a price cost; None = no price is known."""
+        """What all nodes with a price cost that are not being deleted; None = no price is known."""
         return self._costs.total if self._costs.known else None
 
     @property
     def saving_per_hour(self) -> float | None:
         """What the removable nodes cost; None = no price is known."""
-        return self._costs.of(one.name for one in self.removable) if self._costs.known else None
+        figures = (one for one in self.response.summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN)
+        return sum(one.saved_per_hour for one in figures) if self._costs.known else None
 
     @property
     def saving_per_month(self) -> float | None:

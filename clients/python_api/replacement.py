@@ -142,9 +142,13 @@ class PlannedReplacement:
             yield f"  and {counted(len(self.waves) - _MOST_SHOWN, 'more wave')}"
 
 
-def replacement_of(decision: plan_pb2.ReplacementDecision) -> PlannedReplacement:
-    """Return a decision as values."""
-    cost = decision.cost
+def replacement_of(answer: plan_pb2.PlanResponse) -> PlannedReplacement:
+    """Return the decision of an answer as values."""
+    decision, summary = answer.replacement, answer.summary
+    asked = (one for one in summary.decisions if one.decision == plan_pb2.Decision.REPLACEMENT)
+    figures = next(asked, plan_pb2.DecisionFigures(after=summary.now))
+    after = figures.after.price_per_hour
+    before = after + figures.saved_per_hour - figures.bought_per_hour
     return PlannedReplacement(
         result=reason_pb2.ReplacementResult.Code.Name(decision.result),
         detail=decision.detail,
@@ -156,10 +160,10 @@ def replacement_of(decision: plan_pb2.ReplacementDecision) -> PlannedReplacement
             )
             for one in decision.kept
         ),
-        now_per_hour=cost.now_per_hour,
-        after_scale_down_per_hour=cost.after_scale_down_per_hour,
-        after_per_hour=cost.after_per_hour,
-        bound_per_hour=cost.bound_per_hour or None,
+        now_per_hour=summary.now.price_per_hour,
+        after_scale_down_per_hour=before,
+        after_per_hour=after,
+        bound_per_hour=before - figures.most_saved_per_hour if figures.HasField("most_saved_per_hour") else None,
         incomplete=decision.incomplete,
     )
 

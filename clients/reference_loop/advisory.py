@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.verdicts import known_prices
+from trimtab.v1 import plan_pb2
 
 LONGEST_S: Final = 300.0
 """Longest time between two rounds that counts: for a longer one it is not known what would have been done."""
@@ -33,22 +35,28 @@ class Proposal(NamedTuple):
 
 def proposals(done: RoundResult) -> dict[str, Proposal]:
     """Return what a round would do, by decision."""
-    growth, removal, waves = done.answer.scale_up, done.answer.scale_down, done.answer.replacement.waves
+    answer = done.answer
+    of = {one.decision: one for one in answer.summary.decisions} if not answer.summary.assumption else {}
+    growth = of.get(plan_pb2.Decision.SCALE_UP, plan_pb2.DecisionFigures())
+    replacement = of.get(plan_pb2.Decision.REPLACEMENT, plan_pb2.DecisionFigures())
+    removal = answer.scale_down
     going = {*removal.delete_empty, *removal.drain}
-    nodes = [one for one in removal.unneeded if one.node in going]
+    prices = known_prices(answer)
     return {
-        SCALE_UP: Proposal(-growth.price_per_hour, sum(one.new_size - one.current_size for one in growth.splits)),
+        SCALE_UP: Proposal(
+            -growth.bought_per_hour, sum(one.new_size - one.current_size for one in answer.scale_up.splits)
+        ),
         SCALE_DOWN: Proposal(
-            sum(one.saving_per_hour for one in nodes),
+            sum(prices.get(node, 0.0) for node in sorted(going)),
             0,
-            len(nodes),
-            sum(one.assumption.pods_to_move_count for one in nodes),
+            len(going),
+            sum(one.assumption.pods_to_move_count for one in removal.unneeded if one.node in going),
         ),
         REPLACEMENT: Proposal(
-            sum(wave.saving_per_hour for wave in waves),
-            sum(len(wave.new_nodes) for wave in waves),
-            sum(len(wave.leaving) for wave in waves),
-            sum(wave.evicted_pod_count for wave in waves),
+            replacement.saved_per_hour - replacement.bought_per_hour,
+            sum(len(wave.new_nodes) for wave in answer.replacement.waves),
+            sum(len(wave.leaving) for wave in answer.replacement.waves),
+            sum(wave.evicted_pod_count for wave in answer.replacement.waves),
         ),
     }
 

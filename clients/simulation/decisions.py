@@ -12,6 +12,7 @@ import numpy as np
 
 from trimtab.clients.reference_loop.replacing import is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.verdicts import staying
 from trimtab.places import on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
@@ -30,7 +31,7 @@ class Decisions:
         """groups : node group by node, for all nodes that ever existed; prices : per node and hour, by group."""
         self.entries: list[dict[str, Any]] = []
         self._groups, self._prices = groups, prices
-        self._last = plan_pb2.ScaleDownDecision()
+        self._last = plan_pb2.PlanResponse()
         self._failures = plan_pb2.ScaleDownState()
         # Replacements that have ended, by request id, in order of their end.
         self._replacements: dict[str, dict[str, Any]] = {}
@@ -51,7 +52,8 @@ class Decisions:
     @property
     def possible_saving_per_hour(self) -> float:
         """Return the cost of the nodes that were unneeded in the last round."""
-        return round(sum(one.saving_per_hour for one in self._last.unneeded), 6)
+        figures = (one for one in self._last.summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN)
+        return 0.0 if self._last.summary.assumption else round(sum(one.saved_per_hour for one in figures), 6)
 
     def add(self, now_s: float, done: RoundResult) -> None:
         """Record a round."""
@@ -68,7 +70,7 @@ class Decisions:
             reasons = dict(sorted(done.refused.items())[:MOST_NAMES])
             self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
         if answer.HasField("scale_down"):
-            self._last, self._failures = answer.scale_down, answer.state.scale_down
+            self._last, self._failures = answer, answer.state.scale_down
 
 
 def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
@@ -120,11 +122,11 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
     unneeded = {one.node: one for one in done.answer.scale_down.unneeded}
     saving = sum(prices.get(groups.get(node, ""), 0.0) for node in nodes)
     drains = len(drained & set(nodes))
+    used = {one.node: one.utilization for one in done.answer.nodes}
     reasons = {
-        node: f"utilization {unneeded[node].utilization:.0%}, "
-        f"pods to move: {unneeded[node].assumption.pods_to_move_count}"
+        node: f"utilization {used[node]:.0%}, pods to move: {unneeded[node].assumption.pods_to_move_count}"
         for node in nodes[:MOST_NAMES]
-        if node in unneeded
+        if node in unneeded and node in used
     }
     return {
         "time": now_s,
@@ -182,7 +184,7 @@ def _known_failures(state: plan_pb2.ScaleDownState) -> dict[str, tuple[int, int]
 
 
 def _blockers(
-    decision: plan_pb2.ScaleDownDecision,
+    answer: plan_pb2.PlanResponse,
     failures: Mapping[str, tuple[int, int]],
     groups: Mapping[str, str],
     prices: Mapping[str, float],
@@ -190,7 +192,7 @@ def _blockers(
     """Return why nodes stay, by cost: reason, details, number of nodes, price per hour."""
     nodes: Counter[tuple[str, str]] = Counter()
     money: dict[tuple[str, str], float] = defaultdict(float)
-    for one in decision.unremovable:
+    for one in staying(answer):
         why: tuple[int, int] = one.reason, one.blocking_reason
         if one.reason == _RECENTLY:
             why = failures.get(one.node, why)

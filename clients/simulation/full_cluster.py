@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.verdicts import going, staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MARGIN: Final = 0.01
@@ -42,7 +43,7 @@ class FullCluster:
         """Record a round."""
         is_full = _was_full(done)
         self._least_use = _threshold(done.request.settings) if is_full else None
-        self._waiting = frozenset(_waiting(done.answer.scale_down)) if is_full else frozenset()
+        self._waiting = frozenset(_waiting(done.answer)) if is_full else frozenset()
 
     def lasts(self, least_use: float) -> bool:
         """Return whether a round would have the same result as the last one, judging by the existing nodes.
@@ -61,14 +62,14 @@ def _was_full(done: RoundResult) -> bool:
         and found.result in _NOTHING_FOUND
         and not done.answer.state.scale_up.opaque
         and not found.places.pods
-        and all(one.reason in (_USED, _FAILED) for one in found.unremovable)
+        and all(one.reason in (_USED, _FAILED) for one in staying(done.answer))
     )
 
 
-def _waiting(found: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+def _waiting(answer: plan_pb2.PlanResponse) -> Iterator[str]:
     """Yield the empty nodes, and those not yet to be simulated again."""
-    yield from (one.node for one in found.unneeded)
-    yield from (one.node for one in found.unremovable if one.reason == _FAILED)
+    yield from (one.node for one in going(answer))
+    yield from (one.node for one in staying(answer) if one.reason == _FAILED)
 
 
 def _threshold(settings: plan_pb2.PlanSettings) -> float | None:

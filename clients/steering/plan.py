@@ -4,6 +4,7 @@ node that a used-up budget kept can go as soon as the budget allows it, and must
 
 from typing import Final
 
+from trimtab.clients.verdicts import going, staying
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 
@@ -24,14 +25,13 @@ def settings_to_steer(given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
 
 def nodes_to_keep(answer: plan_pb2.PlanResponse) -> set[str]:
     """Return the nodes that should stay: all but those that can go together. Those of later waves stay for now."""
-    decision = answer.scale_down
-    later = {one.node for one in decision.unneeded if one.wave > 1}
-    return later | {one.node for one in decision.unremovable if one.reason not in _NOT_STEERED}
+    later = {one.node for one in going(answer) if one.wave > 1}
+    return later | {one.node for one in staying(answer) if one.reason not in _NOT_STEERED}
 
 
 def nodes_to_release(answer: plan_pb2.PlanResponse) -> set[str]:
     """Return the nodes that can go together, without any pod losing its place, as far as disruption budgets allow."""
-    return {one.node for one in answer.scale_down.unneeded if one.wave <= 1}
+    return {one.node for one in going(answer) if one.wave <= 1}
 
 
 def unneeded_s(settings: plan_pb2.PlanSettings) -> float:

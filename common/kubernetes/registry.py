@@ -248,8 +248,9 @@ RESOURCES: Final = (
     _in_snapshots("Pod", ("v1",), pods, core_pb2, "pods",
                   access=(Permission(User.ACTUATOR, "list"), Permission(User.ACTUATOR, "create", "eviction"),
                           Permission(User.POD_COSTS, "get patch"))),
-    # Only in files.
+    # Only in files and requests.
     Resource("NodeGroup", (f"{OUR_GROUP}/v1",), nodes.NodeGroup, is_namespaced=False),
+    Resource("MachineOffer", (f"{OUR_GROUP}/v1",), karpenter.OfferObject, is_namespaced=False),
     # What is written to a live cluster, or read there for one purpose.
     Resource("PodGroupCost", (f"{OUR_GROUP}/v1alpha1",), is_custom=True,
              access=(Permission(User.POD_COSTS, "list create patch delete"),

@@ -30,11 +30,11 @@ from trimtab.common.objects.csi_drivers import required_drivers
 from trimtab.common.objects.devices.pod_claims import ClaimObjects, claim_objects
 from trimtab.common.objects.devices.table import DeviceObjects, DeviceTables
 from trimtab.common.objects.dictionary import Dictionary
-from trimtab.common.objects.karpenter.offers import MachineOffer
-from trimtab.common.objects.karpenter.pools import KarpenterObjects, nodes_of_deleted_claims, pool_groups
+from trimtab.common.objects.karpenter.offers import MachineOffer, given_offers
+from trimtab.common.objects.karpenter.pools import karpenter_objects, nodes_of_deleted_claims, pool_groups
 from trimtab.common.objects.kubelet_versions import minor_of_kubelets
 from trimtab.common.objects.migration import Migration
-from trimtab.common.objects.node_groups import Membership, group_row, shared_node_error, size_notes
+from trimtab.common.objects.node_groups import Membership, add_daemon_set_pods, group_row, shared_node_error, size_notes
 from trimtab.common.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.common.objects.not_read import not_read_notes
 from trimtab.common.objects.object_names import FREELY_NAMED, first_refused
@@ -126,7 +126,8 @@ class ChangedPart(NamedTuple):
 def build_snapshot(
     objects: Objects, progress: Progress | None = None, offers: Sequence[MachineOffer] | None = None
 ) -> BuiltSnapshot:
-    """Return the snapshot of a cluster's objects. offers : machines that NodePools may have; None = those of the nodes.
+    """Return the snapshot of a cluster's objects. offers : machines that NodePools may have; None = the MachineOffer
+    objects, without any those of the nodes.
 
     Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
     node in two groups. Cost: a few microseconds a pod.
@@ -134,16 +135,12 @@ def build_snapshot(
     with collection_paused():
         if not objects.of("NodePool"):
             return _Builder(objects).build(progress)
+        if offers is None and "MachineOffer" in objects.given:
+            offers = given_offers(_sorted_unique(objects, "MachineOffer"))
         pools = pool_groups(karpenter_objects(objects.by_kind), offers)
         groups = [*objects.of("NodeGroup"), *pools.groups]
         built = _Builder(replace(objects, by_kind={**objects.by_kind, "NodeGroup": groups})).build(progress)
     return BuiltSnapshot(built.snapshot, [*built.notes, *pools.notes], pools.settings)
-
-
-def karpenter_objects(by_kind: Mapping[str, Sequence[Any]]) -> KarpenterObjects:
-    """Return the objects that decide about the node groups of NodePools."""
-    kinds = ("NodePool", "NodeClaim", "Node", "NodeGroup")
-    return KarpenterObjects(*(by_kind.get(kind, ()) for kind in kinds))
 
 
 def build_watched_snapshot(objects: Objects, prebuilt: Prebuilt) -> BuiltSnapshot:
@@ -288,6 +285,7 @@ class _Builder:
         for group in self._of("NodeGroup"):
             with self._naming("NodeGroup", group):
                 row = group_row(group, sizes[group.metadata.name], self._dictionary)
+                add_daemon_set_pods(group, row, self._specs)
             self._snapshot.node_groups.append(row)
             self._notes.extend(size_notes(group, row))
             self._note_absent(group, nodes)

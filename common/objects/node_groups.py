@@ -14,6 +14,8 @@ from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec
 from trimtab.common.kubernetes.object_errors import FieldError, below
 from trimtab.common.objects.dictionary import Dictionary
 from trimtab.common.objects.nodes import template_row
+from trimtab.common.objects.pod_rows import pod_row
+from trimtab.common.objects.pod_specs import PodSpecTable
 from trimtab.common.objects.times import timestamp
 from trimtab.prices import MOST_PER_HOUR, is_price
 from trimtab.v1 import snapshot_pb2 as pb
@@ -115,6 +117,19 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
         with below("spec.template"):
             row.template.CopyFrom(template_row(spec.template, dictionary))
     return row
+
+
+def add_daemon_set_pods(group: NodeGroup, row: pb.NodeGroup, specs: PodSpecTable) -> None:
+    """Add the pods that each new node of a group has to its row. Errors: FieldError."""
+    pods = (group.spec and group.spec.daemon_set_pods) or ()
+    if pods and not row.HasField("template"):
+        raise FieldError("spec.daemonSetPods", "there is no template", "give spec.template too")
+    for at, pod in enumerate(pods):
+        with below(f"spec.daemonSetPods[{at}]"):
+            known = pod_row(pod)
+            spec = specs.index(known.spec_key, known.pod, known.mounts, f"NodeGroup {row.id}")
+        labels = specs.dictionary.label_pairs(known.labels)
+        row.template.daemonset_pods.add(namespace=known.namespace, spec=spec, label_set=labels)
 
 
 def _health(status: NodeGroupStatus) -> pb.NodeGroupHealth.Code.ValueType:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trimtab.common.kubernetes.names import RULE, first_invalid, is_label
 from trimtab.common.kubernetes.object_errors import FieldError
 
-FREELY_NAMED = frozenset({"NodeGroup"})
+FREELY_NAMED = frozenset({"NodeGroup", "MachineOffer"})
 """Kinds whose names the cloud chooses."""
 
 

@@ -33,7 +33,8 @@ def kind_problem(api_version: str, kind: str) -> str:
     near = difflib.get_close_matches(kind, candidates, 1, _NEAR)
     if near:
         return f"{api_version} {kind}: this kind is unknown; did you mean {near[0]}?"
-    return f"{api_version} {kind}: this kind is unknown; {group} has NodeGroup" if group == OUR_GROUP else ""
+    ours = f"{api_version} {kind}: this kind is unknown; {group} has NodeGroup and MachineOffer"
+    return ours if group == OUR_GROUP else ""
 
 
 def is_read(api_version: str, kind: str) -> bool:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, NamedTuple
 
+from trimtab.common.kubernetes.kinds.karpenter import OfferObject
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.kubernetes.registry import CONTROLLERS
 from trimtab.common.objects.build import Actuation
@@ -28,8 +29,8 @@ from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.common.watched.watched_objects import WatchedObjects
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-_GROUP: Final = "NodeGroup"
-_OF_POOLS: Final = frozenset({"NodePool", "NodeClaim", "Node", _GROUP})
+_GROUP, _OFFER = "NodeGroup", "MachineOffer"
+_OF_POOLS: Final = frozenset({"NodePool", "NodeClaim", "Node", _GROUP, _OFFER})
 _FOLLOWED: Final = _OF_POOLS | {"PriorityClass"}
 _DECISIVE: Final = frozenset({"PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate"})
 """Kinds of which it matters whether there are none or nothing is known of them."""
@@ -56,7 +57,10 @@ class ClusterObjects:
         self._check = check
         self.numbers = tuple(sorted(set(numbers)))
         self._store = WatchedObjects(self.numbers, PodHistory(most_departed=0))
+        # Our own kinds, by name.
         self._groups: dict[str, NodeGroup] = {}
+        self._offers: dict[str, OfferObject] = {}
+        self._own: dict[str, dict[str, Any]] = {_GROUP: self._groups, _OFFER: self._offers}
         self._listed: set[str] = set()
         self._pools = PoolGroups([], plan_pb2.PlanSettings(), [])
         self._minor = 0
@@ -73,7 +77,8 @@ class ClusterObjects:
 
     def size(self) -> int:
         """Return the approximate memory in bytes."""
-        count = len(self._store.pods) + len(self._groups) + sum(map(len, self._store.objects.values()))
+        every: list[dict[Any, Any]] = [*self._own.values(), *self._store.objects.values()]
+        count = len(self._store.pods) + sum(len(of) for of in every)
         return count * max(self._seen_bytes // max(self._seen, 1), _OBJECT_BYTES)
 
     def update(
@@ -133,7 +138,8 @@ class ClusterObjects:
         return ClusterUpdate(update, few(list(dict.fromkeys(notes))))
 
     def _pool_groups(self) -> PoolGroups:
-        return store_pool_groups(self._store, [self._groups[name] for name in sorted(self._groups)])
+        declared = [self._groups[name] for name in sorted(self._groups)]
+        return store_pool_groups(self._store, declared, given=list(self._offers.values()))
 
     def _follow_kubelets(self) -> None:
         """Have the devices built again if the minor version of the nodes has changed."""
@@ -176,8 +182,8 @@ class ClusterObjects:
         return undo
 
     def _put(self, kind: str, key: Key, one: Any) -> None:
-        if kind == _GROUP:
-            self._groups[key[1]] = one
+        if kind in self._own:
+            self._own[kind][key[1]] = one
             return
         if kind in CONTROLLERS:
             self._follow_uid(kind, key, one.metadata.uid)
@@ -202,7 +208,8 @@ class ClusterObjects:
         if kind == "Pod":
             old = self._store.pods.get(key)
         else:
-            old = self._groups.get(key[1]) if kind == _GROUP else self._store.objects[kind].get(key)
+            own = self._own.get(kind)
+            old = own.get(key[1]) if own is not None else self._store.objects[kind].get(key)
         if old is None:
             undo.deleted.add((kind, key))
         elif kind == "Pod":
@@ -211,8 +218,8 @@ class ClusterObjects:
             undo.objects[kind, key] = old
 
     def _drop(self, kind: str, key: Key) -> None:
-        if kind == _GROUP:
-            self._groups.pop(key[1], None)
+        if kind in self._own:
+            self._own[kind].pop(key[1], None)
             return
         if kind in CONTROLLERS:
             self._follow_uid(kind, key, None)

@@ -15,7 +15,7 @@ from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import NO_CHANGE, Decided, Summary
 from trimtab.planner.round.round import BookedRoom, RoundInput
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
 from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
@@ -87,7 +87,8 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     ]
     orders = next_orders(result.requests, state.orders if state is not None else (), new, loop.this.now_ns)
     waits = bool(useless_orders(result.requests, state))
-    return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits)
+    change = NO_CHANGE._replace(new=loop.group_of)
+    return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits, change=change)
 
 
 def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:

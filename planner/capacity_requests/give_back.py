@@ -5,6 +5,7 @@ none can be had, those that came are of no use, and those that are still to come
 scale-down finds them unneeded. Only after all decisions of a plan is it known which nodes none of them uses.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,7 +15,7 @@ from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
 from trimtab.planner.round.round import Round
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
@@ -29,12 +30,13 @@ def useless_orders(answers: Iterable[pb.CapacityAnswer], state: pb.CapacityReque
     return [one for one in (state.orders if state is not None else ()) if (one.name, one.uid) not in served]
 
 
-def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> None:
-    """Name the nodes to give back, in the result and in the answers to their requests. this : the round in which the
-    last decision was taken, with its moves."""
+def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> Int32:
+    """Name the nodes to give back, in the result and in the answers to their requests; return them, ascending. this :
+    the round in which the last decision was taken, with its moves.
+    """
     orders = useless_orders(result.requests, state)
     if not orders:
-        return
+        return np.zeros(0, np.int32)
     answers = {(_key(one), one.uid): one for one in result.requests}
     search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
     for order in orders:
@@ -49,6 +51,7 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
             touched.append(own)
     for own in {id(one): one for one in touched}.values():
         own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
+    return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.release.nodes], np.int32)
 
 
 class _UselessNodes:

@@ -15,11 +15,12 @@ from trimtab.v1 import plan_pb2 as pb
 
 
 class PodCounts(NamedTuple):
-    """Pods considered, those of them that cannot be decided, those on nodes that the snapshot lacks."""
+    """Pods considered, those of them that cannot be decided, those on nodes that the snapshot lacks, those on nodes."""
 
     pods: int
     unsupported: int
     orphaned: int
+    placed: int
 
 
 class PodCountsKey(SnapshotKey[PodCounts]):
@@ -35,6 +36,7 @@ def count_pods(snapshot: Snapshot) -> PodCounts:
         int(takes_part.sum()),
         int((unsupported[pods.spec] & takes_part).sum()) if len(unsupported) else 0,
         int(takes_part[snapshot.dangling.node.row].sum()),
+        int((takes_part & (pods.node >= 0)).sum()),
     )
 
 

@@ -19,9 +19,14 @@ from trimtab.planner.decisions.missing_members import with_missing_members
 from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
+from trimtab.planner.decisions.summary import write_summary
 from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.decisions.verdicts import write_verdicts
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.shown_prices import ShownPricesKey, shown_prices
+from trimtab.planner.facts.upcoming import starting
 from trimtab.planner.model.settings import SettingsError, resolve_planner
-from trimtab.planner.round.decision import Decision
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
@@ -53,7 +58,8 @@ class DecisionFailure(NamedTuple):
 
 class Planned(NamedTuple):
     """An answer. failures : of decisions, in their order; inputs : what decisions give to those that follow
-    (`Decided.input`); round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`).
+    (`Decided.input`); round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`);
+    decided : what each decision that did not fail says, in their order.
     """
 
     answer: pb.PlanResponse
@@ -61,6 +67,7 @@ class Planned(NamedTuple):
     inputs: tuple[RoundInput | None, ...] = ()
     round: Round | None = None
     unconcluded: tuple[Decision, ...] = ()
+    decided: tuple[tuple[Decision, Decided], ...] = ()
 
 
 def plan(
@@ -98,15 +105,41 @@ def _planned(
     call = _PlanCall(
         snapshot, request, state, work, table, requested, settings, _explained(snapshot, request), snapshot.version
     )
-    before = [decision for decision in requested if decision.comes_before]
+    planned = _in_rounds(call)
+    _tell(call, planned)
+    return planned
+
+
+def _in_rounds(call: "_PlanCall") -> Planned:
+    """Take the decisions, those that come before the others in a round of their own."""
+    before = [decision for decision in call.requested if decision.comes_before]
     if not before:
         return _taken(call)
-    rest = [decision for decision in requested if not decision.comes_before]
+    rest = [decision for decision in call.requested if not decision.comes_before]
     first = _taken(call._replace(requested=before), describe=not rest)
     if not rest:
         return _concluded(call, first, first)
     second = _taken(call.after(first)._replace(requested=rest, is_followed=bool(first.unconcluded)))
     return _joined(_concluded(call, first, second), before, second)
+
+
+def _tell(call: "_PlanCall", planned: Planned) -> None:
+    """Write the summary and the verdicts on nodes."""
+    snapshot, cache, this = call.snapshot, call.work.cache, planned.round
+    assert this is not None
+    leaving = being_deleted(snapshot, call.now_ns)
+    with call.work.stage("encode"):
+        shown = cache.get(ShownPricesKey(), snapshot, shown_prices)
+        placed = cache.get(PodCountsKey(), snapshot, count_pods).placed
+        changes = ((decision.code, decided.change) for decision, decided in planned.decided)
+        write_summary(planned.answer.summary, snapshot, shown, leaving, placed, changes)
+        if {pb.Decision.SCALE_DOWN, pb.Decision.REPLACEMENT}.isdisjoint(call.request.decisions):
+            return
+        starts = starting(snapshot, call.now_ns, this.settings.readiness)
+        # What is known only after all others is said last.
+        said = sorted(planned.decided, key=lambda pair: pair[0].comes_before)
+        judges = (decided.judge for _, decided in said)
+        write_verdicts(planned.answer, snapshot, cache, leaving, starts, judges)
 
 
 def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
@@ -124,7 +157,7 @@ def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
 def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
     """Return an answer with the decisions concluded that wait for the others; one whose conclusion fails stays as it
     was answered. last : the answer of the last round."""
-    failures = list(first.failures)
+    failures, decided = list(first.failures), dict(first.decided)
     for decision in first.unconcluded:
         field: Any = decision.field
         assert decision.conclude is not None
@@ -134,14 +167,25 @@ def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
         state = getattr(call.state, field) if call.state is not None else None
         try:
             with _bulkhead(decision, call.work):
-                decision.conclude(result, state, last.round)
+                gone = decision.conclude(result, state, last.round)
         except _DecisionFailedError as failed:
             failures.append(failed.failure)
             continue
         getattr(first.answer, field).CopyFrom(result)
         entry_ = next(one for one in first.answer.diagnostics.decisions if one.decision == decision.code)
         entry_.counts.update(decision.summarize(result).counts)
-    return first._replace(failures=tuple(failures), unconcluded=())
+        change = decided[decision].change._replace(gone=gone)
+        decided[decision] = decided[decision]._replace(change=change, judge=partial(_judge_released, gone))
+    return first._replace(failures=tuple(failures), unconcluded=(), decided=tuple(decided.items()))
+
+
+def _judge_released(nodes: Int32, verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Write that nodes go now because what they came for cannot be completed."""
+    for node in nodes.tolist():
+        verdicts[node].fate = pb.NodeFate.GOES_NOW
+        verdicts[node].detail = "it came for what can no longer be completed"
+        for field in ("reason", "goes_at", "blocking_pod", "blocking_reason"):
+            verdicts[node].ClearField(field)
 
 
 def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planned:
@@ -157,7 +201,7 @@ def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planne
         getattr(answer, field).CopyFrom(getattr(own, field))
         if own.state.HasField(field):
             getattr(answer.state, field).CopyFrom(getattr(own.state, field))
-    return Planned(answer, first.failures + rest.failures)
+    return Planned(answer, first.failures + rest.failures, round=rest.round, decided=first.decided + rest.decided)
 
 
 class _PlanCall(NamedTuple):
@@ -246,7 +290,8 @@ class _RoundAttempt:
             one for one in call.requested if one.code in decided and decided[one.code].is_concluded_later
         )
         inputs = tuple(one.input for one in decided.values())
-        return Planned(answer, tuple(self._failures.values()), inputs, self._round, unconcluded)
+        said = tuple((one, decided[one.code]) for one in call.requested if one.code in decided)
+        return Planned(answer, tuple(self._failures.values()), inputs, self._round, unconcluded, said)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""

@@ -6,7 +6,7 @@ cloud provider has for a deletion, or if its value is not a time. One that has n
 in time is taken away, too. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime;
 Karpenter, nodeclaim/lifecycle/liveness; the registry of signals.
 
-The price of a node is that of its node group.
+The price of a node is its own, else that of its node group.
 """
 
 import re
@@ -54,8 +54,8 @@ def _is_leaving(taint: TaintSpec, now_s: int) -> bool:
 def prices(snapshot: Snapshot) -> Float64:
     """Return the price per hour of each node. float64[N], NaN = unknown."""
     by_group = np.array([*(group.price_per_hour for group in snapshot.groups), np.nan])
-    price: Float64 = by_group[snapshot.nodes.group]
-    return price
+    own = snapshot.nodes.own_price
+    return np.where(np.isnan(own), by_group[snapshot.nodes.group], own)
 
 
 def savings(price: Float64) -> Float64:

@@ -24,17 +24,11 @@ MOST_ALTERNATIVES: Final = 10
 _MOST_NS: Final = 10**18
 
 
-def cost_of(context: ReplacementContext, bound: ClusterBound, saving: float) -> pb.ReplacementCost:
-    """Return the lines of money. saving : of the chosen plan, for one hour."""
-    price, now = context.price, ~context.leaving
-    after = total(price[context.there])
-    return pb.ReplacementCost(
-        now_per_hour=total(price[now]),
-        after_scale_down_per_hour=after,
-        after_per_hour=after - saving,
-        bound_per_hour=min(bound.per_hour, after - saving),
-        unpriced_node_count=int(np.isnan(price[now]).sum()),
-    )
+def most_saved(context: ReplacementContext, bound: ClusterBound, saving: float) -> float | None:
+    """Return what no plan exceeds, None = not computed. saving : of the chosen plan, for one hour."""
+    if not bound.per_hour:
+        return None
+    return max(total(context.price[context.there]) - bound.per_hour, saving)
 
 
 def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:

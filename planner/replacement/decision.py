@@ -1,6 +1,7 @@
 """Replacement as one of the decisions of a plan: its entry in the table."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from trimtab.planner.replacement.loop import find
 from trimtab.planner.replacement.settings import ReplacementSettings, resolve_replacement
 from trimtab.planner.replacement.state import KnownState, avoided_until, recall, remember
 from trimtab.planner.replacement.survey import ReplacementRequest
+from trimtab.planner.replacement.verdicts import change_of, judge
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Int32
@@ -26,7 +28,8 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     known = recall(state, this.snapshot, this.now_ns)
     found = find(request, known)
     notes = (*known.notes, *_unknown_groups(settings, this))
-    return Decided(found.result, _state(request, known, found.gone), notes)
+    change, verdicts = change_of(this.snapshot, found.result, found.most_saved), partial(judge, found.result)
+    return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
 
 
 def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]:

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.drainability.facts import facts_of
-from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.placement.waiting import pods_with_room
-from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
+from trimtab.planner.replacement.answer import add_kept, excluded_groups, most_saved, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
 from trimtab.planner.replacement.last_search import LastSearch, key_of
@@ -34,23 +34,22 @@ _ROUNDING: Final = 1e-9
 
 
 class Replacement(NamedTuple):
-    """result : the answer; gone : int32 nodes of the best plan, even if it waits."""
+    """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed."""
 
     result: pb.ReplacementDecision
     gone: Int32
+    most_saved: float | None = None
 
 
 def find(request: ReplacementRequest, known: KnownState) -> Replacement:
     """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
     a larger one."""
     price = np.array([group.price_per_hour for group in request.snapshot.groups], np.float64)
-    group = request.snapshot.nodes.group
-    if not (~np.isnan(price)).any() or np.isnan(np.append(price, np.nan)[group]).all():
+    if np.isnan(price).all() or np.isnan(prices(request.snapshot)).all():
         result = pb.ReplacementDecision(
             result=ReplacementResult.REPLACEMENT_NO_PRICES,
             detail="no node of a node group with price_per_hour: give prices of node groups",
         )
-        result.cost.unpriced_node_count = len(group)
         return Replacement(result, _NO_NODES)
     start = current_mark(request.round.simulation.state)
     while True:
@@ -75,7 +74,8 @@ def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
     if waits:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
-    return Replacement(result, gone)
+    saving = chosen.value.saving if chosen is not None and taken else 0.0
+    return Replacement(result, gone, most_saved(context, bound, saving))
 
 
 def _searched(context: ReplacementContext) -> LastSearch:
@@ -150,10 +150,8 @@ def _answer(
     chosen: Option | None,
     taken: int,
 ) -> pb.ReplacementDecision:
-    saving = chosen.value.saving if chosen is not None and taken else 0.0
     result = pb.ReplacementDecision(
         waves=waves_of(context, outcome.waves[:taken]),
-        cost=cost_of(context, bound, saving),
         frontier=[option_of(one, one is chosen and taken > 0) for one in options],
         incomplete=outcome.incomplete,
     )

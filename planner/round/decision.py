@@ -4,16 +4,17 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from google.protobuf.message import Message
 
 from trimtab.planner.round.round import Round, RoundInput
 from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -28,11 +29,33 @@ class Summary(NamedTuple):
     counts: dict[str, int]
 
 
+class NodeChange(NamedTuple):
+    """What a decision changes of the nodes. gone : int32 nodes of the snapshot that go, now or later; new : the node
+    group of each new node, a row of `Snapshot.groups`; placed : number of pods that wait and get a place; objective :
+    what plans were compared by; most_saved : bound of the saving for one hour, None = not computed.
+    """
+
+    gone: Int32
+    new: Sequence[int] = ()
+    placed: int = 0
+    objective: "pb.Objective.Code.ValueType" = pb.Objective.UNSPECIFIED
+    most_saved: float | None = None
+
+
+NO_CHANGE: Final = NodeChange(np.zeros(0, np.int32))
+
+
+def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Say nothing of nodes."""
+
+
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
     simulation, called only if another decision follows; figures : of its work, for diagnostics, beside those of the
-    result; input : of the round of the decisions that follow, from one that is taken before it, None = as it is.
+    result; input : of the round of the decisions that follow, from one that is taken before it, None = as it is; change
+    : of the nodes, for the summary; judge : writes what the decision says of nodes into their verdicts, one for each
+    node of the snapshot, in its order.
     """
 
     result: Message
@@ -42,6 +65,8 @@ class Decided(NamedTuple):
     figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
+    change: NodeChange = NO_CHANGE
+    judge: Callable[[Sequence[pb.NodeVerdict]], None] = _no_verdict
 
 
 @dataclass(frozen=True)
@@ -56,7 +81,7 @@ class Decision:
     function of snapshot, settings and Unix nanoseconds; None = no requirements; comes_before : it is
     taken in a round of its own, before that of the others, whose input it gives (`Decided.input`); conclude : of such a
     decision, adds what is known only after all others to its result, given also the state of the last answer and the
-    round of the last decision, which then contains the moves of all.
+    round of the last decision, which then contains the moves of all, and returns the nodes that go by it.
     """
 
     code: "pb.Decision.Code.ValueType"
@@ -67,7 +92,7 @@ class Decision:
     failed: Callable[[str], Message]
     growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
     comes_before: bool = False
-    conclude: Callable[[Any, Any, Round], None] | None = None
+    conclude: Callable[[Any, Any, Round], Int32] | None = None
 
     @property
     def name(self) -> str:

@@ -258,6 +258,7 @@ def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSetti
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:
         sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
+    sink.update(np.unique(snapshot.nodes.own_price).data)
     # Not `repr`, in which the order of a set differs between processes.
     sink.update(msgspec.json.encode((settings, general), order="deterministic"))
     return int.from_bytes(sink.digest(), "little") or 1

@@ -48,7 +48,13 @@ from trimtab.planner.scale_down.search.headroom import (
     share_of_free,
     with_own_places,
 )
-from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
+    COUNTS,
+    DisruptionsLeft,
+    DrainProblem,
+    Minimums,
+    cap_needs,
+)
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
 from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
@@ -200,7 +206,6 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
     node_count, state = len(snapshot.nodes.name), simulation.state
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
     moving = _moving(context)
-    under = context.pods.under
     return DrainProblem(
         offsets=moving.offsets,
         pods=moving.pods,
@@ -211,7 +216,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        budgets=DisruptionsLeft(under.offsets, under.budgets, under.needs, context.pods.remaining.copy()),
+        budgets=_disruptions_left(context, moving),
         limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
@@ -222,6 +227,18 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
         counts=np.zeros(COUNTS, np.int64),
         accepted=np.empty(node_count, np.int32),
     )
+
+
+def _disruptions_left(context: ScaleDownContext, moving: _Moving) -> DisruptionsLeft:
+    """Return what budgets allow, and what pods need of it: of a node with more pods than a budget ever allows at once,
+    all of it. No eviction API makes evictions wait for gangs, so their needs stay."""
+    under, snapshot = context.pods.under, context.request.snapshot
+    left = DisruptionsLeft(under.offsets, under.budgets, under.needs.copy(), context.pods.remaining.copy())
+    most = np.zeros(len(left.left), np.int64)
+    most[: len(snapshot.budgets)] = pdb.refilled_disruptions(snapshot.budgets)
+    if most.any():
+        cap_needs(moving.offsets, moving.pods, left._replace(needs=under.needs), most, np.zeros_like(most), left.needs)
+    return left
 
 
 Column = TypeVar("Column", Int32, Bool)

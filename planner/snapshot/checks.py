@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Int32
+from trimtab.prices import MOST_PER_HOUR, is_price
 
 MAX_AMOUNT: Final = 2**53
 """Maximum of one resource on one node or for one pod (8 PiB of memory). Exact as a float."""
@@ -125,6 +126,12 @@ class Row:
         if not 0 <= value <= MAX_AMOUNT:
             self.refuse(field, f"{value} is not an amount; use 0 to 2^53 (check the unit)")
         return value
+
+    def price(self, value: float, field: str = "price_per_hour") -> float:
+        """Return the price of a node for one hour."""
+        if not is_price(value):
+            self.refuse(field, f"{value} is not a price; use 0 to {MOST_PER_HOUR:.0e}, or leave it out if unknown")
+        return value + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
     def code(self, value: int, known: Collection[int], field: str) -> int:
         """Return the number of an enumeration's value."""

@@ -124,7 +124,8 @@ class NodeColumns(NamedTuple):
     provider_id : "" = none; label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints);
     unschedulable, ready : bool[N]; allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix
     nanoseconds, 0 = unknown; group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
-    scale_down_disabled, deletion_delayed, do_not_disrupt, being_deleted : bool[N]; traits : of each node.
+    scale_down_disabled, deletion_delayed, do_not_disrupt, being_deleted : bool[N]; own_price : float64[N] per hour, NaN
+    = that of the group (`facts.nodes.prices`); traits : of each node.
     """
 
     name: tuple[str, ...]
@@ -143,6 +144,7 @@ class NodeColumns(NamedTuple):
     deletion_delayed: Bool
     do_not_disrupt: Bool
     being_deleted: Bool
+    own_price: Float64
     traits: tuple[NodeTraits, ...]
 
 

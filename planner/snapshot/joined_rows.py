@@ -215,7 +215,7 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
         amounts[field] = whole
     plain = (
         *("unschedulable", "ready", "ready_ns", "created_ns", "group"),
-        *("scale_down_disabled", "deletion_delayed", "do_not_disrupt", "being_deleted"),
+        *("scale_down_disabled", "deletion_delayed", "do_not_disrupt", "being_deleted", "own_price"),
     )
     return NodeColumns(
         name=a.name + b.name,

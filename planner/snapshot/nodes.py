@@ -20,7 +20,7 @@ from trimtab.planner.snapshot.checks import (
     SnapshotError,
     check_index,
 )
-from trimtab.planner.snapshot.columns import Int32, Int64, NodeColumns
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64, NodeColumns
 from trimtab.v1 import snapshot_pb2 as pb
 
 _TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
@@ -72,6 +72,7 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
         deletion_delayed=_flags([m.deletion_delayed for m in messages]),
         do_not_disrupt=_flags([m.do_not_disrupt for m in messages]),
         being_deleted=_flags([m.being_deleted for m in messages]),
+        own_price=_prices(row, messages),
         traits=tuple(traits),
     )
 
@@ -95,6 +96,14 @@ def _times(row: Row, messages: Sequence[pb.Node], field: str) -> Int64:
     for row.index, message in enumerate(asking(messages)):
         times[row.index] = row.time_ns(message, field)
     return times
+
+
+def _prices(row: Row, messages: Sequence[pb.Node]) -> Float64:
+    prices = np.full(len(messages), np.nan)
+    for row.index, message in enumerate(asking(messages)):
+        if message.HasField("price_per_hour"):
+            prices[row.index] = row.price(message.price_per_hour)
+    return prices
 
 
 class _Given(NamedTuple):
@@ -226,5 +235,6 @@ def take_nodes(nodes: NodeColumns, order: Int64) -> NodeColumns:
         deletion_delayed=nodes.deletion_delayed[order],
         do_not_disrupt=nodes.do_not_disrupt[order],
         being_deleted=nodes.being_deleted[order],
+        own_price=nodes.own_price[order],
         traits=tuple([nodes.traits[i] for i in rows]),
     )

@@ -20,7 +20,6 @@ from trimtab.planner.model.values import (
 from trimtab.planner.snapshot.checks import Row, check_unique
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.planner.snapshot.selectors import read_selector
-from trimtab.prices import MOST_PER_HOUR, is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
 _HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
@@ -87,12 +86,7 @@ def read_template_pod(row: Row, m: pb.TemplatePod, field: str, sizes: Dictionary
 
 
 def _price(row: Row, m: pb.NodeGroup) -> float:
-    if not m.HasField("price_per_hour"):
-        return math.nan
-    if not is_price(m.price_per_hour):
-        problem = f"{m.price_per_hour} is not a price; use 0 to {MOST_PER_HOUR:.0e}, or leave it out if unknown"
-        row.refuse("price_per_hour", problem)
-    return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
+    return row.price(m.price_per_hour) if m.HasField("price_per_hour") else math.nan
 
 
 def read_requests(

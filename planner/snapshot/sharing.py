@@ -44,4 +44,6 @@ def _equal(old: Any, new: Any) -> bool:
     """Return whether two arrays are equal bit by bit, in type and shape too. Most unequal ones differ early."""
     if old.dtype != new.dtype or old.shape != new.shape:
         return False
+    if old.dtype.kind == "f":  # NaN is not equal to itself
+        old, new = old.view(np.int64), new.view(np.int64)
     return bool((old[:_EARLY] == new[:_EARLY]).all()) and bool((old == new).all())

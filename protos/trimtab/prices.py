@@ -1,5 +1,5 @@
-"""Which numbers the contract takes as a price. Written by hand, beside the generated modules: planner, actuator and clients
-may all import it.
+"""Which numbers the contract takes as a price. Written by hand, beside the generated modules: planner, actuator and
+clients may all import it.
 """
 
 import math
@@ -12,5 +12,10 @@ MOST_PER_HOUR: Final = 1e12
 def is_price(value: float) -> bool:
     """Return whether a number can be the price of one node for one hour."""
     return math.isfinite(value) and 0 <= value <= MOST_PER_HOUR
+
+
+ASSUMED_PER_CORE: Final = 0.03
+ASSUMED_PER_GIB: Final = 0.004
+"""About what large clouds ask on demand for machines of general purpose: 2 cores and 8 GiB cost 0.092 an hour."""
 HOURS_A_MONTH: Final = 730
 """8,760 hours of a year divided by twelve, a month as clouds bill it."""

@@ -10,7 +10,6 @@ import msgspec
 
 from trimtab.clients.advice import Advice, AdviceOptions, AdviceReport, advise
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import settings_of
 from trimtab.clients.cli.planners import PlannerAccess
@@ -55,7 +54,7 @@ class AdvisedCase:
         snapshot = self.snapshot()
         request, view = self.request(snapshot), ClusterView(snapshot)
         answer = planner.plan(snapshot, request)
-        return advise(planner, view, request, answer, AdviceOptions(Costs(view).by_node, most_plans, more))
+        return advise(planner, view, request, answer, AdviceOptions(most_plans, more))
 
 
 def generated(seed: int) -> AdvisedCase:

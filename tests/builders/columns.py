@@ -4,6 +4,7 @@
 and decoded. The same plain rows feed the naive twins. Groups, owners and numbers of rows are left out.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def _nodes(nodes: list[NodeRow], resources: tuple[str, ...], dictionary: _Dictio
         deletion_delayed=np.array([n.deletion_delayed for n in nodes], np.bool_),
         do_not_disrupt=np.array([n.do_not_disrupt for n in nodes], np.bool_),
         being_deleted=np.array([n.being_deleted for n in nodes], np.bool_),
+        own_price=np.array([math.nan if n.price is None else n.price for n in nodes], np.float64),
         traits=tuple(n.traits for n in nodes),
     )
 

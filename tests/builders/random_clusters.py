@@ -174,6 +174,7 @@ PLAIN_NODES = st.builds(
     deletion_delayed=st.booleans(),
     do_not_disrupt=st.booleans(),
     being_deleted=st.booleans(),
+    price=st.none() | st.floats(0, 1e12),
     attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
         lambda found: tuple(sorted(found.items()))
     ),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from tests.builders.money import Money, money_of
 from tests.certificates.replacement import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
@@ -25,6 +26,11 @@ class Outcome(NamedTuple):
 
     decision: plan_pb2.ReplacementDecision
     answer: plan_pb2.PlanResponse
+
+    @property
+    def cost(self) -> Money:
+        """Return what the cluster costs."""
+        return money_of(self.answer)
 
     @property
     def waves(self) -> list[tuple[list[str], list[str]]]:
@@ -59,7 +65,7 @@ def plan(
     request.now.seconds = now_s
     snapshot = planned_snapshot(canonicalize(message)).snapshot
     answer = take_decisions(snapshot, request, state, Work(time_left=time_left))
-    assert (bad := offences(message, given, answer.replacement, now_s)) == [], (bad, answer.replacement.detail)
+    assert (bad := offences(message, given, answer, now_s)) == [], (bad, answer.replacement.detail)
     return Outcome(answer.replacement, answer)
 
 

@@ -35,6 +35,7 @@ class NodeRow(NamedTuple):
     deletion_delayed: bool = False
     do_not_disrupt: bool = False
     being_deleted: bool = False
+    price: float | None = None
 
     @property
     def traits(self) -> NodeTraits:

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
+from tests.builders.verdicts import judged, saving_of
 from tests.certificates.scale_down import offences
+from trimtab.clients.verdicts import GOES
 from trimtab.places import destinations
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
+from trimtab.planner.round.decision import NodeChange
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
@@ -32,6 +35,29 @@ class Outcome(NamedTuple):
     state: plan_pb2.ScaleDownState
     notes: tuple[str, ...]
     counts: dict[str, int]
+    nodes: tuple[plan_pb2.NodeVerdict, ...]
+    change: NodeChange
+    answer: plan_pb2.PlanResponse
+
+    @property
+    def saving_per_hour(self) -> float:
+        """Return what the unneeded nodes cost, those of unknown price excepted."""
+        return saving_of(self.answer)
+
+    @property
+    def bound(self) -> float:
+        """Return what no plan exceeds, 0 = not computed."""
+        return self.change.most_saved or 0.0
+
+    @property
+    def going(self) -> list[plan_pb2.NodeVerdict]:
+        """Return the verdicts on unneeded nodes."""
+        return [one for one in self.nodes if one.fate in GOES]
+
+    @property
+    def staying(self) -> list[plan_pb2.NodeVerdict]:
+        """Return the verdicts on nodes that stay."""
+        return [one for one in self.nodes if one.fate not in GOES]
 
     @property
     def unneeded(self) -> list[str]:
@@ -41,19 +67,19 @@ class Outcome(NamedTuple):
     def reasons(self) -> dict[str, str]:
         """Return why each node stays."""
         name = reason_pb2.UnremovableReason.Code.Name
-        return {entry.node: name(entry.reason) for entry in self.decision.unremovable}
+        return {entry.node: name(entry.reason) for entry in self.staying}
 
     @property
     def not_now(self) -> dict[str, str]:
         """Return why each unneeded node is not removed now; "" = it is."""
         name = reason_pb2.UnremovableReason.Code.Name
-        return {e.node: name(e.not_now_reason) if e.not_now_reason else "" for e in self.decision.unneeded}
+        return {e.node: name(e.reason) if e.reason else "" for e in self.going}
 
     @property
     def blocking(self) -> dict[str, tuple[str, str]]:
         """Return the blocking pod of each node that has one, and why it blocks."""
         name = reason_pb2.BlockingPodReason.Code.Name
-        return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.decision.unremovable if e.blocking_pod}
+        return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.staying if e.blocking_pod}
 
     @property
     def destinations(self) -> dict[str, str]:
@@ -107,9 +133,12 @@ def plan_message(
     snapshot = planned_snapshot(canonicalize(message)).snapshot
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
-    assert offences(message, given, result.result, now_s) == []
-    counts = dict(result.figures)
-    return Outcome(result.result, result.state, result.notes, counts)
+    answer = judged(result, snapshot)
+    assert offences(message, given, answer, now_s) == []
+    after: Any = result.state
+    return Outcome(
+        answer.scale_down, after, result.notes, dict(result.figures), tuple(answer.nodes), result.change, answer
+    )
 
 
 def plan(

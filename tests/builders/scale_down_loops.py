@@ -173,4 +173,4 @@ class ShrinkingCluster:
 
 
 def since(found: Outcome) -> dict[str, int]:
-    return {entry.node: entry.since.seconds for entry in found.decision.unneeded}
+    return {entry.node: entry.since.seconds for entry in found.going}

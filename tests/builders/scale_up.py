@@ -28,6 +28,12 @@ class Outcome(NamedTuple):
     answer: plan_pb2.PlanResponse
 
     @property
+    def objective(self) -> "plan_pb2.Objective.Code.ValueType":
+        """Return what plans were compared by first."""
+        figures = self.answer.summary.decisions
+        return next(one.objective for one in figures if one.decision == plan_pb2.Decision.SCALE_UP)
+
+    @property
     def growth(self) -> dict[str, int]:
         """Return the number of new nodes by group."""
         return {split.node_group: split.new_size - split.current_size for split in self.decision.splits}

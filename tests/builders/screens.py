@@ -20,6 +20,7 @@ from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.feed import Feed, Picture, StillFeed
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import staying
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 NOW = "2026-03-01T00:00:00Z"
@@ -95,7 +96,7 @@ def renamed(name: str) -> PlanAnswer:
     snapshot.strings[:] = [name if text == "b-2" else text for text in snapshot.strings]
     for node in snapshot.nodes:
         node.name = name if node.name == "b-2" else node.name
-    for one in response.scale_down.unremovable:
+    for one in staying(response):
         one.node = name if one.node == "b-2" else one.node
     return replace(answer, response=response, view=ClusterView(snapshot))
 

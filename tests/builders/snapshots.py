@@ -343,6 +343,7 @@ class _Writer:
             deletion_delayed=node.deletion_delayed,
             do_not_disrupt=node.do_not_disrupt,
             being_deleted=node.being_deleted,
+            price_per_hour=node.price,
         )
         set_time(out.ready_transition_time, node.ready_ns)
         set_time(out.create_time, node.created_ns)

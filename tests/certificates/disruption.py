@@ -85,11 +85,16 @@ def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
     return not (budget.always_allow_unhealthy or healthy)
 
 
+def needed(count: int, most: int) -> int:
+    """Return how many disruptions so many pods of one node need of a budget that allows so many at most at once."""
+    return min(count, most) if most else count
+
+
 def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], *, in_turn: bool) -> list[str]:
     """Return the budgets that the pods of a plan (`then`) exceed after those of deletions in progress (`first`).
 
-    in_turn: one node may have more pods than disruptions are left, because they are evicted serially, if all other
-    nodes leave one disruption for it.
+    A node with more pods than a budget ever allows at once needs all of it: they are evicted serially. in_turn: one
+    node may have more pods than disruptions are left if all other nodes leave one disruption for it.
     """
     problems = []
     first, then = list(first), list(then)
@@ -97,8 +102,8 @@ def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], *, in
         used = Counter(pod.node for pod in then if budget in budgets_of(cluster, pod) and disrupts(budget, pod))
         spent = sum(disrupts(budget, pod) for pod in first if budget in budgets_of(cluster, pod))
         left = max(allowed(budget) - spent, 0)
-        total = sum(used.values())
-        others = total - max(used.values(), default=0)
+        total = sum(needed(count, allowed_healthy(budget)) for count in used.values())
+        others = sum(used.values()) - max(used.values(), default=0)
         if total > left and not (in_turn and others <= left - 1):
             problems.append(f"budget {budget.namespace}/{budget.name}: {total} disruptions of {left}")
     return problems
@@ -108,7 +113,8 @@ def overdrawn_later(cluster: Cluster, pods: Iterable[Pod]) -> list[str]:
     """Return the budgets that the pods of a later wave exceed although the pods evicted before run again."""
     problems, pods = [], list(pods)
     for budget in cluster.message.pod_disruption_budgets:
-        used = sum(disrupts(budget, pod) for pod in pods if budget in budgets_of(cluster, pod))
+        by_node = Counter(pod.node for pod in pods if budget in budgets_of(cluster, pod) and disrupts(budget, pod))
+        used = sum(needed(count, allowed_healthy(budget)) for count in by_node.values())
         if used > allowed_healthy(budget):
             problems.append(f"budget {budget.namespace}/{budget.name}: {used} of {allowed_healthy(budget)} in a wave")
     return problems

@@ -5,7 +5,6 @@
 
 import copy
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tests.certificates.cluster import Cluster, Pod
@@ -19,6 +18,7 @@ from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
+Fate = plan_pb2.NodeFate
 Reason = reason_pb2.UnremovableReason
 
 
@@ -29,17 +29,18 @@ class Plan:
         self,
         snapshot: snapshot_pb2.ClusterSnapshot,
         settings: plan_pb2.PlanSettings,
-        decision: plan_pb2.ScaleDownDecision,
+        answer: plan_pb2.PlanResponse,
         now_s: int,
     ) -> None:
         self.cluster = Cluster(snapshot)
         self.settings, self.general = settings.scale_down, settings.planner
         self.groups = settings.node_groups
         self.scale_up = settings.scale_up
-        self.decision = decision
+        self.decision = answer.scale_down
         self.now_s = now_s
-        self.unneeded = {entry.node: entry for entry in decision.unneeded}
-        self.moves = moves_by_node(decision.places)
+        self.unneeded = {entry.node: entry for entry in answer.scale_down.unneeded}
+        self.verdicts = {one.node: one for one in answer.nodes}
+        self.moves = moves_by_node(answer.scale_down.places)
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
@@ -47,7 +48,7 @@ class Plan:
     def up_to(self, wave: int) -> "Plan":
         """Return the plan without the waves after one."""
         plan = copy.copy(self)
-        plan.unneeded = {node: entry for node, entry in self.unneeded.items() if entry.wave <= wave}
+        plan.unneeded = {node: entry for node, entry in self.unneeded.items() if self.verdicts[node].wave <= wave}
         plan.moves = {node: pods for node, pods in self.moves.items() if node in plan.unneeded}
         return plan
 
@@ -93,11 +94,11 @@ class Plan:
 def offences(
     snapshot: snapshot_pb2.ClusterSnapshot,
     settings: plan_pb2.PlanSettings,
-    decision: plan_pb2.ScaleDownDecision,
+    answer: plan_pb2.PlanResponse,
     now_s: int,
 ) -> list[str]:
-    """Return every violation of a decision."""
-    plan = Plan(snapshot, settings, decision, now_s)
+    """Return every violation of a decision, and of what the answer says of nodes."""
+    plan = Plan(snapshot, settings, answer, now_s)
     checks = (
         lists, eligible, moves, places, order, budgets, waves, minimums, resource_minimums, limits, timers, cooldowns,
         health, evenness, no_place, gangs,
@@ -106,24 +107,23 @@ def offences(
 
 
 def lists(plan: Plan) -> Iterator[str]:
-    """Check that every node is in exactly one list; sub-lists are sorted parts of `unneeded`; reasons are given."""
-    decision = plan.decision
-    named = [entry.node for entry in decision.unneeded] + [entry.node for entry in decision.unremovable]
-    for node, count in sorted(Counter(named).items()):
-        if count > 1 or node not in plan.cluster.nodes:
-            yield f"{node} is listed {count} times, in the snapshot: {node in plan.cluster.nodes}"
-    yield from (f"{node} is in no list" for node in sorted(set(plan.cluster.nodes) - set(named)))
-    for rows in (
-        [e.node for e in decision.unneeded], [e.node for e in decision.unremovable], list(decision.delete_empty),
-        list(decision.drain),
-    ):  # fmt: skip
-        if rows != sorted(rows):
+    """Check that every node has one verdict; lists are sorted, and agree with the verdicts; reasons are given."""
+    decision, named = plan.decision, list(plan.verdicts)
+    for node in sorted(plan.cluster.nodes.keys() ^ plan.verdicts.keys()):
+        yield f"{node} has a verdict: {node in plan.verdicts}, is in the snapshot: {node in plan.cluster.nodes}"
+    for rows in (named, [e.node for e in decision.unneeded], list(decision.delete_empty), list(decision.drain)):
+        if rows != sorted(set(rows)):
             yield f"not sorted: {rows[:5]}"
-    going = [*decision.delete_empty, *decision.drain]
-    now = sorted(entry.node for entry in decision.unneeded if entry.not_now_reason == Reason.UNSPECIFIED)
-    if sorted(going) != now:
-        yield f"goes now: {sorted(going)[:5]}, marked so: {now[:5]}"
-    yield from (f"{e.node} stays without reason" for e in decision.unremovable if e.reason == Reason.UNSPECIFIED)
+    going = sorted([*decision.delete_empty, *decision.drain])
+    now = [node for node, one in plan.verdicts.items() if one.fate == Fate.GOES_NOW]
+    if going != now:
+        yield f"goes now: {going[:5]}, marked so: {now[:5]}"
+    later = [node for node, one in plan.verdicts.items() if one.fate == Fate.GOES_LATER]
+    if sorted([*now, *later]) != sorted(plan.unneeded):
+        yield f"unneeded: {sorted(plan.unneeded)[:5]}, marked so: {sorted([*now, *later])[:5]}"
+    for node, one in plan.verdicts.items():
+        if bool(one.reason) == (one.fate == Fate.GOES_NOW):
+            yield f"{node} has the fate {one.fate} with the reason {one.reason}"
     started = decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
     if started != bool(going):
         yield f"result {decision.result} with {len(going)} nodes to go"
@@ -185,7 +185,7 @@ def no_place(plan: Plan) -> Iterator[str]:
     recent = plan.cluster.message.actuation_status.recent_evictions
     if recent or plan.leaving or any(not pod.node and not pod.ended for pod in pods):
         return
-    alone = [e for e in plan.decision.unremovable if e.reason == Reason.NO_PLACE_TO_MOVE_PODS and not e.detail]
+    alone = [e for e in plan.verdicts.values() if e.reason == Reason.NO_PLACE_TO_MOVE_PODS and not e.detail]
     for entry in alone:
         pod = plan.cluster.pods[entry.blocking_pod]
         ends = plan.placement(without=pod.key), plan.placement(without=pod.key, ghosts=True)
@@ -247,8 +247,8 @@ def budgets(plan: Plan) -> Iterator[str]:
 
 def gangs(plan: Plan) -> Iterator[str]:
     """Check that each wave leaves every gang its minimum, or moves it whole."""
-    for wave in sorted({entry.wave for entry in plan.unneeded.values()}):
-        now = {node for node, entry in plan.unneeded.items() if entry.wave == wave and plan.to_move(node)}
+    for wave in sorted({plan.verdicts[node].wave for node in plan.unneeded}):
+        now = {node for node in plan.unneeded if plan.verdicts[node].wave == wave and plan.to_move(node)}
         yield from torn_apart(plan.cluster.message, now)
     yield from torn_apart(plan.cluster.message, {*plan.decision.drain})
     yield from marked_wrongly(plan.cluster.message, plan.decision)
@@ -256,15 +256,15 @@ def gangs(plan: Plan) -> Iterator[str]:
 
 def waves(plan: Plan) -> Iterator[str]:
     """Check that only nodes of the first wave go now, and each wave: its pods have places, and the budgets suffice."""
-    found = {entry.wave for entry in plan.unneeded.values()}
+    found = {plan.verdicts[node].wave for node in plan.unneeded}
     most = plan.settings.max_waves if plan.settings.HasField("max_waves") else 10
     if found and not 1 <= min(found) <= max(found) <= most:
         yield f"waves {sorted(found)}, 1 to {most} are allowed"
     for node in sorted({*plan.decision.delete_empty, *plan.decision.drain}):
-        if plan.unneeded[node].wave != 1:
-            yield f"{node} goes now, and is in wave {plan.unneeded[node].wave}"
+        if plan.verdicts[node].wave != 1:
+            yield f"{node} goes now, and is in wave {plan.verdicts[node].wave}"
     for wave in sorted(found - {1}):
-        pods = [pod for node, entry in plan.unneeded.items() if entry.wave == wave for pod in plan.to_move(node)]
+        pods = [pod for node in plan.unneeded if plan.verdicts[node].wave == wave for pod in plan.to_move(node)]
         yield from overdrawn_later(plan.cluster, pods)
     for wave in sorted(found)[:-1]:
         # The last one is the whole plan, which the other checks cover.
@@ -340,11 +340,12 @@ def limits(plan: Plan) -> Iterator[str]:
 
 def timers(plan: Plan) -> Iterator[str]:
     """Check that no node goes before its time, and that none has been unneeded since a future time."""
-    for node, entry in plan.unneeded.items():
-        since_s = entry.since.seconds
+    for node in plan.unneeded:
+        verdict = plan.verdicts[node]
+        since_s = verdict.since.seconds
         if since_s > plan.now_s:
             yield f"{node} is unneeded since the future"
-        if entry.not_now_reason == Reason.UNSPECIFIED and plan.now_s - since_s < _time_s(plan, node):
+        if verdict.fate == Fate.GOES_NOW and plan.now_s - since_s < _time_s(plan, node):
             yield f"{node} goes after {plan.now_s - since_s} s"
 
 

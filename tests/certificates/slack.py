@@ -60,7 +60,7 @@ def _needless(
     busy = {pod.node for pod in cluster.pods.values()}
     kept = [
         one.node
-        for one in answer.scale_down.unremovable
+        for one in answer.nodes
         if one.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK and one.node not in busy
     ]
     total = sum(room.values()) if len(room) > 1 else -1

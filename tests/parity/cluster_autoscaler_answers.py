@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.scale_down import scale_down_request
+from tests.builders.verdicts import judged
 from tests.certificates.scale_down import offences
 from tests.parity.eviction_api import refused
+from trimtab.clients.verdicts import staying
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.snapshot.decode import canonicalize
@@ -99,12 +101,13 @@ def ours(
     settings = settings_of(document, {**UNLIMITED, **(scale_down or {})}, more)
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
     snapshot = canonicalize(message)
-    decision = decide_scale_down(scale_down_request(snapshot, settings, now_s)).result
+    answer = judged(decide_scale_down(scale_down_request(snapshot, settings, now_s)), snapshot)
+    decision = answer.scale_down
     verdicts = {entry.node: Verdict("UNNEEDED") for entry in decision.unneeded}
-    for entry in decision.unremovable:
+    for entry in staying(answer):
         verdicts[entry.node] = _verdict(entry.reason, entry.blocking_reason, entry.blocking_pod)
     drained = len(decision.delete_empty) + len(decision.drain)
-    return Ours(drained, verdicts, offences(message, settings, decision, now_s))
+    return Ours(drained, verdicts, offences(message, settings, answer, now_s))
 
 
 def _verdict(reason: int, blocking: int, pod: str) -> Verdict:

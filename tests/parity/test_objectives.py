@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tests.builders.scale_down import scale_down_request
+from tests.builders.verdicts import judged, saving_of
 from tests.parity.cluster_autoscaler_answers import UNLIMITED, recorded, settings_of
 from tests.parity.cluster_autoscaler_growth import ours, price
 from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.planner.round.decision import NodeChange
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
@@ -18,12 +20,13 @@ from trimtab.v1 import plan_pb2
 MONEY, COUNT = plan_pb2.Objective.MONEY, plan_pb2.Objective.COUNT
 
 
-def decided(document: dict[str, Any], objective: str) -> plan_pb2.ScaleDownDecision:
-    """Plan with an objective."""
+def decided(document: dict[str, Any], objective: str) -> tuple[plan_pb2.PlanResponse, NodeChange]:
+    """Plan with an objective; return the answer, and what it changes."""
     snapshot = canonicalize(build_snapshot(decode_objects(document["items"])).snapshot)
     settings = settings_of(document, UNLIMITED | {"objective": objective})
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
-    return decide_scale_down(scale_down_request(snapshot, settings, now_s)).result
+    found = decide_scale_down(scale_down_request(snapshot, settings, now_s))
+    return judged(found, snapshot), found.change
 
 
 def without_prices(document: dict[str, Any]) -> dict[str, Any]:
@@ -37,26 +40,22 @@ def without_prices(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "items": items}
 
 
-def saving(decision: plan_pb2.ScaleDownDecision) -> float:
-    return sum(entry.saving_per_hour for entry in decision.unneeded)
-
-
 def test_without_prices_the_default_answers_byte_for_byte_as_the_number_of_nodes_does() -> None:
     for document, _ in list(recorded("generated"))[:12]:
         bare = without_prices(document)
-        default, count = (decided(bare, objective) for objective in ("UNSPECIFIED", "COUNT"))
+        (default, change), (count, _) = (decided(bare, objective) for objective in ("UNSPECIFIED", "COUNT"))
         assert default.SerializeToString(deterministic=True) == count.SerializeToString(deterministic=True)
-        assert default.objective == COUNT
+        assert change.objective == COUNT
 
 
 def test_with_prices_the_default_saves_no_less_than_the_most_nodes_do() -> None:
     better = 0
     for document, _ in list(recorded("generated"))[::2]:
-        default, count = (decided(document, objective) for objective in ("UNSPECIFIED", "COUNT"))
-        assert default.objective == MONEY
-        assert saving(default) >= saving(count) - 1e-9
-        assert saving(default) <= default.saving_bound_per_hour * (1 + 1e-9)
-        better += saving(default) > saving(count) + 1e-9
+        (default, change), (count, _) = (decided(document, objective) for objective in ("UNSPECIFIED", "COUNT"))
+        assert change.objective == MONEY
+        assert saving_of(default) >= saving_of(count) - 1e-9
+        assert saving_of(default) <= (change.most_saved or 0.0) * (1 + 1e-9)
+        better += saving_of(default) > saving_of(count) + 1e-9
     assert better
 
 

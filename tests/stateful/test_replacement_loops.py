@@ -70,7 +70,7 @@ class Loops:
         answer, sent = self.session.plan(self.request(), self._update(message), lambda: whole)
         self.deltas += sent.delta is not None
         now_s = self.world.now_s
-        assert offences(message, self.request().settings, answer.replacement, now_s) == []
+        assert offences(message, self.request().settings, answer, now_s) == []
         return answer
 
     def _update(self, message: snapshot_pb2.ClusterSnapshot) -> SnapshotUpdate:

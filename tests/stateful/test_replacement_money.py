@@ -42,13 +42,13 @@ def reached(seeds: Sequence[int], spread: bool, time_limit_s: float) -> Iterator
     """Plan for clusters, and find the optimum."""
     for seed in seeds:
         cluster = mid_size(seed, spread)
-        cost = plan(cluster.objects(), settings=ANY_SAVING | LARGE_WAVES).decision.cost
+        cost = plan(cluster.objects(), settings=ANY_SAVING | LARGE_WAVES).cost
         best, in_waves = least_price(cluster, time_limit_s, 2e-3), plan(cluster.objects(), settings=ANY_SAVING)
         # The order in which spread pods move is unknown to the programme, which may then find less, or more.
         assert spread or cost.after_per_hour >= best.bound - 1e-6, f"{seed} costs less than possible"
         assert cost.bound_per_hour <= best.found + 1e-6, f"the bound of {seed} is above a cluster that holds the pods"
         found = min(best.found, cost.after_per_hour)
-        yield Reached(cost.now_per_hour, cost.after_per_hour, in_waves.decision.cost.after_per_hour, found, best.bound)
+        yield Reached(cost.now_per_hour, cost.after_per_hour, in_waves.cost.after_per_hour, found, best.bound)
 
 
 def test_clusters_become_nearly_as_cheap_as_any_that_holds_the_pods() -> None:

@@ -11,10 +11,9 @@ import pytest
 from tests.builders.kubernetes import snapshot_of
 from tests.builders.notes import Note
 from tests.builders.priced_clusters import PricedCluster, PricedNode, Workload, mixed_pools, shrunk_fleet
-from tests.builders.scale_down import plan_message
+from tests.builders.scale_down import Outcome, plan_message
 from tests.reference.scale_down.money import most_saved
 from tests.reference.scale_down.money_in_waves import goes_in_waves
-from trimtab.v1 import plan_pb2
 
 GENERATORS = {"pools": mixed_pools, "fleet": shrunk_fleet}
 THRESHOLDS = (1.0, 0.7, 0.5)
@@ -41,17 +40,15 @@ def saved(make: Callable[[int], PricedCluster], seed: int) -> Saved:
     cluster = make(seed)
     message, threshold = snapshot_of(*cluster.objects()), THRESHOLDS[seed % len(THRESHOLDS)]
 
-    def decided(**more: object) -> plan_pb2.ScaleDownDecision:
+    def decided(**more: object) -> Outcome:
         settings = {"utilizationThreshold": threshold, "maxWaves": 1, **more}
-        return plan_message(message, settings).decision
+        return plan_message(message, settings)
 
     most, ours = most_saved(cluster, threshold), decided()
-    told = ours.saving_bound_per_hour
-    return Saved(cluster.types, saving(ours), saving(decided(**LIST_ORDER)), most.saving, most.bound, told)
-
-
-def saving(decision: plan_pb2.ScaleDownDecision) -> float:
-    return sum(entry.saving_per_hour for entry in decision.unneeded)
+    told = ours.bound
+    return Saved(
+        cluster.types, ours.saving_per_hour, decided(**LIST_ORDER).saving_per_hour, most.saving, most.bound, told
+    )
 
 
 def measured(name: str, seeds: Iterable[int]) -> Iterator[Saved]:
@@ -106,7 +103,7 @@ def test_plans_of_ten_waves_save_nearly_as_much_as_optima_that_can_go_in_them(na
         most = most_saved(cluster, threshold, 6.0, MOST_WAVES)
         if most.saving > 0 and goes_in_waves(cluster, most.nodes, most.comes, MOST_WAVES):
             settings = {"utilizationThreshold": threshold, "maxWaves": MOST_WAVES}
-            ours = saving(plan_message(snapshot_of(*cluster.objects()), settings).decision)
+            ours = plan_message(snapshot_of(*cluster.objects()), settings).saving_per_hour
             ratios.append(ours / most.saving)
     note(f"{name}, ten waves: {len(ratios)} clusters, mean {np.mean(ratios):.4f}, least {min(ratios):.3f}")
     assert len(ratios) > len(WAVES) // 2

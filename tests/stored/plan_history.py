@@ -23,6 +23,7 @@ from tests.builders.kubernetes import (
 )
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
+from trimtab.clients.verdicts import going
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 SNAPSHOT, STATE, WANTED = "snapshot.binpb", "plan_state", "plan.json"
@@ -65,7 +66,7 @@ def ask(
 def known(answer: plan_pb2.PlanResponse) -> dict[str, Any]:
     """Return the parts of an answer that come from earlier state: times, and the placeholders' nodes."""
     return {
-        "unneeded": {one.node: one.since.ToSeconds() for one in answer.scale_down.unneeded},
+        "unneeded": {one.node: one.since.ToSeconds() for one in going(answer)},
         "placeholders": {one.name: one.node for one in answer.slack.placeholders},
     }
 

@@ -9,6 +9,7 @@ from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import PodWorkloads
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2
 
 
@@ -43,17 +44,17 @@ class BlockedPod(NamedTuple):
 
 @dataclass(frozen=True)
 class BasePlan:
-    """The base plan, as levers are looked for in it. decision : with the blocking pods of the nodes that stay."""
+    """The base plan, as levers are looked for in it. answer : with the blocking pods of the nodes that stay."""
 
     view: ClusterView
     workloads: PodWorkloads
     settings: plan_pb2.PlanSettings
-    decision: plan_pb2.ScaleDownDecision
+    answer: plan_pb2.PlanResponse
     blocked: Sequence[BlockedPod]
 
-    def staying(self, reason: int) -> list[plan_pb2.UnremovableNode]:
+    def staying(self, reason: int) -> list[plan_pb2.NodeVerdict]:
         """Return the nodes that stay for an `UnremovableReason.Code`."""
-        return [one for one in self.decision.unremovable if one.reason == reason]
+        return [one for one in staying(self.answer) if one.reason == reason]
 
     def blocked_by(self, *reasons: int) -> list[BlockedPod]:
         """Return the pods that must not be evicted for one of some `BlockingPodReason.Code`s."""

@@ -17,6 +17,7 @@ from trimtab.clients.advice.changes import AdvisedChange, Edit, RequestChange
 from trimtab.clients.advice.levers.lever import BasePlan, Lever, joined
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import WorkloadName
+from trimtab.clients.verdicts import staying
 
 Finder = Callable[[BasePlan], Iterator[Lever]]
 DEFAULT_MARGIN: Final = 0.15
@@ -63,8 +64,8 @@ def requests_above_use(use: PodContainers, margin: float = DEFAULT_MARGIN) -> Fi
 
     def find(base: BasePlan) -> Iterator[Lever]:
         found = sorted(_lowered(base, use, margin), key=lambda one: (-one.excess, one.workload))
-        staying = {one.node for one in base.decision.unremovable}
-        levers = [_lever(base, one, margin, staying) for one in found]
+        stays = {one.node for one in staying(base.answer)}
+        levers = [_lever(base, one, margin, stays) for one in found]
         yield from levers[:MOST_WORKLOADS]
         if len(levers) > 1:
             condition = f"the requests of {len(levers)} workloads were their use and {_percent(margin)}"

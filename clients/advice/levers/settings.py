@@ -7,6 +7,7 @@ from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.json_form import json_form
+from trimtab.clients.verdicts import staying
 from trimtab.common.kubernetes.signals import clouds
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -72,8 +73,8 @@ _RULES: Final = (
 def levers(base: BasePlan) -> Iterator[Lever]:
     """Yield the levers that are settings."""
     given = json_form(base.settings)
-    if base.decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED:
-        kept = frozenset(one.node for one in base.decision.unremovable)
+    if base.answer.scale_down.result == reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED:
+        kept = frozenset(one.node for one in staying(base.answer))
         yield _lever(Blocker.SWITCHED_OFF, "scale-down were on", {("scaleDown", "enabled"): True}, given, kept)
         return
     for rule in _RULES:

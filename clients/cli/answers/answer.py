@@ -32,7 +32,7 @@ class PlanAnswer:
     @cached_property
     def costs(self) -> Costs:
         """The costs of nodes."""
-        return Costs(self.view, self.prices)
+        return Costs(self.response, self.view, self.prices)
 
     @cached_property
     def moves(self) -> dict[str, dict[str, str]]:
@@ -43,3 +43,18 @@ class PlanAnswer:
     def on_new_nodes(self) -> dict[str, list[str]]:
         """The pods and placeholders for which each node group grows."""
         return on_new_nodes(self.response.scale_up)
+
+    @property
+    def summary(self) -> plan_pb2.PlanSummary:
+        """Nodes and money of the plan."""
+        return self.response.summary
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes, those included that are being deleted."""
+        return self.summary.now.node_count + self.summary.leaving_node_count
+
+    def figures(self, decision: "plan_pb2.Decision.Code.ValueType") -> plan_pb2.DecisionFigures:
+        """Return what one decision changes; nothing if it was not requested."""
+        found = (one for one in self.summary.decisions if one.decision == decision)
+        return next(found, plan_pb2.DecisionFigures(decision=decision, after=self.summary.now))

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.sentences import codes_of, why_it_stays
+from trimtab.clients.cli.sentences import codes_of
 from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone
+from trimtab.clients.verdicts import going, staying
 from trimtab.predicate_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -25,32 +26,31 @@ _Reason = reason_pb2.UnremovableReason
 
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the table of reasons, and with `--verbose` one of all nodes that stay."""
-    nodes = answer.response.scale_down.unremovable
+    nodes = list(staying(answer.response))
     yield _reasons(answer)
     if answer.verbose:
         yield ""
         yield _all(nodes)
 
 
-def by_reason(answer: PlanAnswer) -> list[list[plan_pb2.UnremovableNode]]:
+def by_reason(answer: PlanAnswer) -> list[list[plan_pb2.NodeVerdict]]:
     """Return the nodes that stay, by reason; the reason that keeps the most nodes comes first."""
-    found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
-    for node in answer.response.scale_down.unremovable:
+    found: dict[tuple[int, int], list[plan_pb2.NodeVerdict]] = defaultdict(list)
+    for node in staying(answer.response):
         # The pod has a reason of its own only if it blocks the drain.
         found[node.reason, node.blocking_reason if node.reason == _Reason.BLOCKED_BY_POD else 0].append(node)
-    costs = answer.costs
-    return sorted(found.values(), key=lambda alike: (-len(alike), -costs.of(one.node for one in alike)))
+    return sorted(found.values(), key=lambda alike: (-len(alike), -sum(one.price_per_hour for one in alike)))
 
 
-def why(answer: PlanAnswer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
+def why(answer: PlanAnswer, alike: Sequence[plan_pb2.NodeVerdict]) -> str:
     """Return the common reason of nodes that stay."""
     if alike[0].reason == _Reason.NOT_UNDERUTILIZED:
         limits = {percent(threshold(answer.settings, answer.view.nodes[one.node])) for one in alike}
-        return f"{why_it_stays(alike[0])}{f' of {limits.pop()}' if len(limits) == 1 else ''}"
-    return why_it_stays(alike[0])
+        return f"{alike[0].why}{f' of {limits.pop()}' if len(limits) == 1 else ''}"
+    return alike[0].why
 
 
-def offenders(answer: PlanAnswer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
+def offenders(answer: PlanAnswer, alike: Sequence[plan_pb2.NodeVerdict]) -> list[tuple[str, int]]:
     """Return the causes of a reason with their numbers of nodes: budgets, controllers of pods, or predicates."""
     counts, bare = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
     for one in alike:
@@ -65,7 +65,7 @@ def offenders(answer: PlanAnswer, alike: Sequence[plan_pb2.UnremovableNode]) -> 
     return found.most_common()
 
 
-def _cause(answer: PlanAnswer, node: plan_pb2.UnremovableNode) -> tuple[bool, str]:
+def _cause(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> tuple[bool, str]:
     """Return whether the pod that blocks a node is the cause, and the text, which then follows the pod's controller."""
     if node.blocking_reason in _BUDGETS:
         return False, budget_text(answer.view, node.blocking_pod)
@@ -109,8 +109,8 @@ def _reasons(answer: PlanAnswer) -> Table:
     """Return a row for each reason, followed by one for each of its worst offenders."""
     groups, costs = by_reason(answer), answer.costs
     shown = groups if answer.verbose else groups[:MOST_REASONS]
-    staying = len(answer.response.scale_down.unremovable)
-    title = f"What keeps the other {counted(staying, 'node')}" if answer.response.scale_down.unneeded else "Why"
+    count = sum(len(alike) for alike in groups)
+    title = f"What keeps the other {counted(count, 'node')}" if any(going(answer.response)) else "Why"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("nodes", justify="right", no_wrap=True)
     if costs.known:
@@ -132,7 +132,7 @@ def _reasons(answer: PlanAnswer) -> Table:
     return table
 
 
-def _all(nodes: Sequence[plan_pb2.UnremovableNode]) -> Table:
+def _all(nodes: Sequence[plan_pb2.NodeVerdict]) -> Table:
     """Return every node that stays, with codes."""
     table = Table(title="All nodes that stay", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in ("node", "used", "because"):
@@ -141,5 +141,5 @@ def _all(nodes: Sequence[plan_pb2.UnremovableNode]) -> Table:
         pod = f", pod {one.blocking_pod}" if one.blocking_pod else ""
         detail = f": {one.detail}" if one.detail else ""
         used = percent(one.utilization) if one.HasField("utilization") else ""
-        table.add_row(escape(one.node), used, escape(f"{why_it_stays(one)}{detail}{pod} ({codes_of(one)})"))
+        table.add_row(escape(one.node), used, escape(f"{one.why}{detail}{pod} ({codes_of(one)})"))
     return table

@@ -1,80 +1,39 @@
-"""Hourly costs of nodes: the price of a file for the node's group, label or machine, else that of its node group, else
-by rates. A node without node group, such as one of the control plane, costs money as well. If nothing is known of
-prices, default rates are assumed, only for what is shown; `assumption` says so. The currency is that of the prices.
+"""Hourly costs of nodes, as the planner's answer has them; where prices are from, as `trimtab.clients.cli.prices`
+decides it. If nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so. The
+currency is that of the prices.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.prices import Prices, group_rates, machine_of, price_of
-from trimtab.clients.cli.rates import DEFAULT_RATES, Rates
+from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, node_prices
+from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1 import plan_pb2
 
-DEFAULT_ASSUMPTION: Final = f"assumed: {DEFAULT_RATES}; --prices or --rates gives yours"
-"""What is said wherever money at default rates is shown."""
-
-
-class PriceSource(StrEnum):
-    """Where the price of a node is from."""
-
-    GROUP_LINE = "group in the file"
-    LABEL_LINE = "label in the file"
-    TYPE_LINE = "instance type in the file"
-    NODE_GROUP = "NodeGroup"
-    RATES = "rates"
-    DEFAULT = "assumed rates"
+_REMEDY: Final = "--prices or --rates gives yours"
+_ASSUMED: Final = "assumed rates"
 
 
 class Costs:
     """Prices by node. given : the prices of a file, and rates."""
 
-    def __init__(self, view: ClusterView, given: Prices | None = None) -> None:
-        self._view, self._given = view, given or Prices()
-        found = {name: self._found(node) for name, node in view.nodes.items()}
-        self._sources = {name: price[1] for name, price in found.items() if price is not None}
-        self._by_node = {name: price[0] for name, price in found.items() if price is not None}
-        self.known = bool(self._by_node)
+    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
+        self._summary, self._view, self._given = response.summary, view, given or Prices()
+        self._by_node = {one.node: one.price_per_hour for one in response.nodes if one.HasField("price_per_hour")}
+
+    @cached_property
+    def _found(self) -> Mapping[str, NodePrice]:
+        """The prices of the snapshot, with their sources."""
+        return node_prices(self._view, self._given)
+
+    @property
+    def known(self) -> bool:
         """Whether any node has a price that is not assumed."""
-        if not self.known:
-            self._by_node = {name: DEFAULT_RATES.price(view.allocatable(name)) for name in view.nodes}
-            self._sources = dict.fromkeys(self._by_node, PriceSource.DEFAULT)
-
-    def _found(self, node: pb.Node) -> tuple[float, PriceSource] | None:
-        """Return the price of a node and where it is from; None = unknown."""
-        given, group = self._given, self._view.groups.get(node.node_group)
-        if node.node_group and node.node_group in given.groups:
-            return given.groups[node.node_group], PriceSource.GROUP_LINE
-        of_label_set = self._by_label_set.get(node.label_set)
-        if of_label_set is not None:
-            return of_label_set
-        if group is not None and group.HasField("price_per_hour"):
-            is_own = self._by_rates.get(group.id) != group.price_per_hour
-            return group.price_per_hour, PriceSource.NODE_GROUP if is_own else PriceSource.RATES
-        if given.rates is not None:
-            return given.rates.price(self._view.allocatable(node.name)), PriceSource.RATES
-        return None
-
-    @cached_property
-    def _by_label_set(self) -> Mapping[int, tuple[float, PriceSource]]:
-        """The prices of the label sets of nodes, where the file has one. O(label sets of nodes)."""
-        found = {}
-        if self._given.machines or self._given.labels:
-            for label_set in {node.label_set for node in self._view.nodes.values()}:
-                machine = machine_of(self._view.labels(label_set), self._given)
-                price = price_of(machine, self._given)
-                if price is not None:
-                    found[label_set] = price, PriceSource.LABEL_LINE if machine.label else PriceSource.TYPE_LINE
-        return found
-
-    @cached_property
-    def _by_rates(self) -> Mapping[str, float]:
-        """The prices that rates gave to node groups."""
-        return group_rates(self._view, self._given.rates) if self._given.rates is not None else {}
+        return self.is_shown and not self._summary.assumption
 
     @property
     def by_node(self) -> Mapping[str, float]:
@@ -84,7 +43,7 @@ class Costs:
     @property
     def is_shown(self) -> bool:
         """Whether there is money to show, known or assumed."""
-        return bool(self._by_node)
+        return self._summary.now.node_count > self._summary.now.unpriced_node_count
 
     @property
     def currency(self) -> str:
@@ -94,16 +53,14 @@ class Costs:
     @property
     def assumption(self) -> str:
         """What is assumed of prices, as a clause; "" = nothing."""
-        if self.known or not self._by_node:
-            return ""
-        return DEFAULT_ASSUMPTION
+        return assumption_of(self._summary)
 
     @property
     def sources(self) -> str:
         """Where the prices are from, as a sentence; "" = all from the node groups themselves."""
         if not self.known:
-            return f"No price is known; {self.assumption}." if self._by_node else ""
-        counts = Counter(self._sources.values())
+            return f"No price is known; {self.assumption}." if self.is_shown else ""
+        counts = Counter(price.source for price in self._found.values())
         if set(counts) == {PriceSource.NODE_GROUP}:
             return ""
         parts = [f"{counted(count, 'node')} by {self._named(source)}" for source, count in counts.most_common()]
@@ -119,17 +76,19 @@ class Costs:
 
     def source(self, node: str) -> str:
         """Return where the price of a node is from, "" = it has none."""
-        return self._sources[node].value if node in self._sources else ""
+        if node in self._found:
+            return self._found[node].source.value
+        return _ASSUMED if node in self._by_node else ""
 
     @property
     def total(self) -> float:
-        """Hourly cost of all nodes with a price."""
-        return sum(self._by_node.values())
+        """Hourly cost of all nodes with a price that are not being deleted."""
+        return self._summary.now.price_per_hour
 
     @property
     def unknown_count(self) -> int:
         """Number of nodes without a price."""
-        return len(self._view.nodes) - len(self._by_node)
+        return self._summary.now.unpriced_node_count
 
     def of(self, nodes: Iterable[str]) -> float:
         """Return the hourly cost of some nodes; a node without price counts as 0."""
@@ -139,6 +98,11 @@ class Costs:
         """Return the same with two decimals, "" if none of them has a price."""
         known = [self._by_node[node] for node in nodes if node in self._by_node]
         return money(sum(known)) if known else ""
+
+
+def assumption_of(summary: plan_pb2.PlanSummary) -> str:
+    """Return what is assumed of prices, as a clause; "" = nothing."""
+    return f"{summary.assumption}; {_REMEDY}" if summary.assumption else ""
 
 
 def money(amount: float) -> str:

@@ -18,11 +18,12 @@ from trimtab.clients.cli.amounts import amount, counted, duration, named_amount,
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.causes import taint_text
 from trimtab.clients.cli.output import as_document
-from trimtab.clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES
-from trimtab.clients.cli.timers import remaining_s, threshold, wait_s
+from trimtab.clients.cli.timers import remaining_s, threshold
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.verdicts import GOES
 from trimtab.places import moves_by_node
 from trimtab.predicate_texts import clause_of
+from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NodeReason = reason_pb2.UnremovableReason
@@ -62,9 +63,9 @@ class NodePod(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """The explanation of a node; exactly one of `unneeded` and `unremovable` is set. blocking : all its pods that must
-    not be evicted, by name; homeless : its pods that fit no other node, even alone. view : the snapshot; decision,
-    settings, now : of the request for which the plan was made.
+    """The explanation of a node. verdict : what becomes of it; unneeded : since when, and where its pods go, None = it
+    is needed; homeless : its pods that fit no other node, even alone. view : the snapshot; decision, settings, now : of
+    the request for which the plan was made.
     """
 
     view: ClusterView
@@ -72,9 +73,8 @@ class NodeExplanation:
     decision: plan_pb2.ScaleDownDecision
     settings: plan_pb2.PlanSettings
     now: Timestamp
+    verdict: plan_pb2.NodeVerdict
     unneeded: plan_pb2.UnneededNode | None
-    unremovable: plan_pb2.UnremovableNode | None
-    blocking: tuple[plan_pb2.BlockingPod, ...] = ()
     homeless: frozenset[str] = frozenset()
 
     @cached_property
@@ -85,9 +85,9 @@ class NodeExplanation:
     @cached_property
     def pods(self) -> tuple[NodePod, ...]:
         """All its pods, the worst first."""
-        reasons = {one.pod: tuple(one.reasons or (one.reason,)) for one in self.blocking}
-        if self.unremovable is not None and self.unremovable.blocking_reason:
-            reasons.setdefault(self.unremovable.blocking_pod, (self.unremovable.blocking_reason,))
+        reasons = {one.pod: tuple(one.reasons or (one.reason,)) for one in self.verdict.blocking_pods}
+        if self.verdict.blocking_reason:
+            reasons.setdefault(self.verdict.blocking_pod, (self.verdict.blocking_reason,))
         found = (
             NodePod(one.key, *self._state(one, reasons.get(one.key, ())), self.moves.get(one.key, ""))
             for one in self.view.pods_on(self.name)
@@ -114,7 +114,7 @@ class NodeExplanation:
     @property
     def goes_now(self) -> bool:
         """Whether the plan deletes it now."""
-        return self.name in self.decision.delete_empty or self.name in self.decision.drain
+        return self.verdict.fate == plan_pb2.NodeFate.GOES_NOW
 
 
 def goes_with_node(view: ClusterView, pod: ShownPod) -> bool:
@@ -137,9 +137,8 @@ def explain_node(
         decision=decision,
         settings=request.settings,
         now=request.now,
+        verdict=next((one for one in answer.nodes if one.node == name), plan_pb2.NodeVerdict(node=name)),
         unneeded=next((one for one in decision.unneeded if one.node == name), None),
-        unremovable=next((one for one in decision.unremovable if one.node == name), None),
-        blocking=tuple(pod for one in decision.blockers if one.node == name for pod in one.pods),
         homeless=homeless,
     )
 
@@ -151,14 +150,13 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "node": explanation.name,
         "nodeGroup": node.node_group,
         "pods": [pod.key for pod in explanation.view.pods_on(explanation.name)],
-        "removable": explanation.unneeded is not None,
+        "removable": explanation.verdict.fate in GOES,
         "deletedNow": explanation.goes_now,
         "utilizationThreshold": explanation.threshold,
         "unneeded": as_document(explanation.unneeded) | {"destinations": dict(sorted(explanation.moves.items()))}
         if explanation.unneeded
         else None,
-        "unremovable": as_document(explanation.unremovable) if explanation.unremovable else None,
-        "blockingPods": [as_document(one) for one in explanation.blocking],
+        "verdict": as_document(explanation.verdict),
         "everyPod": [
             {
                 "pod": one.key,
@@ -192,33 +190,33 @@ def node_lines(explanation: NodeExplanation, *, is_replaced: bool = False) -> It
     parts = [f"{amount(one, has[one] - free[one])} of {named_amount(one, has[one])} requested" for one in shown]
     yield f"{'; '.join(parts)}." if parts else "It has no allocatable cpu or memory."
     yield ""
-    if explanation.unneeded is not None:
-        yield from _unneeded_lines(explanation, explanation.unneeded)
-    elif explanation.unremovable is not None:
-        yield from _unremovable_lines(explanation, explanation.unremovable, is_replaced)
+    if explanation.verdict.fate in GOES:
+        yield from _going_lines(explanation)
+    elif explanation.verdict.reason:
+        yield from _staying_lines(explanation, is_replaced)
     else:
         yield f"The plan does not mention it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
 
 
-def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -> Iterator[str]:
+def _going_lines(explanation: NodeExplanation) -> Iterator[str]:
     """Yield that the node can go, when, and where its pods would go."""
-    now_ns, since_ns = explanation.now.ToNanoseconds(), node.since.ToNanoseconds()
-    used = f"utilization {percent(node.utilization)}, candidates have at most {percent(explanation.threshold)}"
+    now_ns, since_ns = explanation.now.ToNanoseconds(), explanation.verdict.since.ToNanoseconds()
+    verdict = explanation.verdict
+    used = f"utilization {percent(verdict.utilization)}, candidates have at most {percent(explanation.threshold)}"
     since = f", and has been unneeded for {duration((now_ns - since_ns) / 1e9)}" if now_ns > since_ns else ""
     yield f"[green]It is not needed[/green] ({used}){since}."
     if explanation.goes_now:
         kind = "it is empty" if explanation.name in explanation.decision.delete_empty else "after a drain"
-        detail = f": {escape(node.detail)}" if node.detail else ""
+        detail = f": {escape(verdict.detail)}" if verdict.detail else ""
         yield f"[green bold]It goes now[/green bold], {kind}{detail}."
     else:
-        why = escape(node.detail) or NODE_SENTENCES[node.not_now_reason]
-        yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(node.not_now_reason)})[/dim]."
-        if node.wave > 1:
-            yield f"It goes in wave {node.wave}: once pods evicted in the waves before run again, budgets allow more."
-        row = explanation.view.nodes[explanation.name]
-        remaining = remaining_s(explanation.settings, row, node, now_ns)
+        why = escape(verdict.detail or verdict.why)
+        yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(verdict.reason)})[/dim]."
+        if verdict.wave > 1:
+            yield f"It goes in wave {verdict.wave}: once pods evicted before it run again, budgets allow more."
+        remaining = remaining_s(verdict, now_ns)
         if remaining > 0:
-            whole = duration(wait_s(explanation.settings, row, node.not_now_reason))
+            whole = duration((verdict.goes_at.ToNanoseconds() - since_ns) / 1e9)
             yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
     if explanation.moves:
         yield ""
@@ -227,10 +225,9 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
             yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
 
 
-def _unremovable_lines(
-    explanation: NodeExplanation, node: plan_pb2.UnremovableNode, is_replaced: bool
-) -> Iterator[str]:
+def _staying_lines(explanation: NodeExplanation, is_replaced: bool) -> Iterator[str]:
     """Yield that the node stays, why, and which pod is in the way."""
+    node = explanation.verdict
     code = _NodeReason.Code.Name(node.reason)
     what = "Scale-down keeps it" if is_replaced else "It stays"
     yield f"[red]{what}[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
@@ -241,7 +238,7 @@ def _unremovable_lines(
         yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
     elif node.HasField("utilization"):
         yield f"Its utilization is {percent(node.utilization)}."
-    yield from _blocking_lines(explanation, node)
+    yield from _blocking_lines(explanation)
     if node.detail:
         yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
     for reason, count in sorted(node.predicate_failure_counts.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -269,9 +266,10 @@ def _numbers(pods: Sequence[NodePod]) -> Iterator[str]:
             yield f"{counts[state]:,} {singular if counts[state] == 1 else plural}"
 
 
-def _blocking_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
+def _blocking_lines(explanation: NodeExplanation) -> Iterator[str]:
     """Yield the pods that are in the way: the one that has no place, or all that must not be evicted."""
-    every = sorted(explanation.blocking, key=lambda one: (-len(one.reasons), one.pod))
+    node = explanation.verdict
+    every = sorted(node.blocking_pods, key=lambda one: (-len(one.reasons), one.pod))
     if node.blocking_pod and node.blocking_pod not in {one.pod for one in every}:
         yield from _pod_lines(explanation, node.blocking_pod, node.blocking_reason)
     if len(every) > 1:

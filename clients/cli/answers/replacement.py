@@ -41,7 +41,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the money, the waves, the plans from careful to bold, and what keeps the other nodes."""
     decision = answer.response.replacement
     yield f"[bold]{escape(headline(answer))}[/bold]"
-    lines = [money_line(answer), unpriced(decision)]
+    lines = [money_line(answer), unpriced(answer)]
     yield from filter(None, lines)
     if not answer.response.HasField("scale_down") and answer.costs.known and answer.costs.sources:
         yield f"[dim]{escape(answer.costs.sources)}[/dim]"
@@ -64,12 +64,11 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
 
 def headline(answer: PlanAnswer) -> str:
     """Return how many nodes leave and come, in how many waves, and the saving; else why none is replaced."""
-    decision, cost = answer.response.replacement, answer.response.replacement.cost
+    decision, figures = answer.response.replacement, answer.figures(plan_pb2.Decision.REPLACEMENT)
     if not decision.waves:
         return f"No node is replaced: {outcome_text(decision)}."
-    leaving = sum(len(wave.leaving) for wave in decision.waves)
-    new = sum(len(wave.new_nodes) for wave in decision.waves)
-    saved, before = saving_per_hour(decision), cost.after_scale_down_per_hour
+    leaving, new = figures.removed_node_count, figures.added_node_count
+    saved, before = figures.saved_per_hour - figures.bought_per_hour, before_per_hour(answer)
     currency = f" {answer.costs.currency}" if answer.costs.currency else ""
     share = f" ({percent(saved / before)})" if before else ""
     what = f"{counted(leaving, 'node')} {'leaves' if leaving == 1 else 'leave'}"
@@ -104,30 +103,31 @@ def money_line(answer: PlanAnswer) -> str:
 
 def amounts(answer: PlanAnswer) -> list[tuple[str, float]]:
     """Return each line of money with its amount for one hour; empty = no price is known."""
-    decision, cost = answer.response.replacement, answer.response.replacement.cost
-    if not cost.now_per_hour and not cost.after_per_hour:
+    figures, now = answer.figures(plan_pb2.Decision.REPLACEMENT), answer.summary.now.price_per_hour
+    if not answer.costs.known:
         return []
-    found = [("now", cost.now_per_hour)]
+    found, before = [("now", now)], before_per_hour(answer)
     if answer.response.HasField("scale_down"):
-        found.append(("scale-down alone", cost.after_scale_down_per_hour))
-    found.append(("with replacement", cost.after_per_hour))
-    if decision.result in (_Result.REPLACEMENT_NOT_TRIED, _Result.REPLACEMENT_NO_PRICES):
-        return found
-    return [*found, ("no cluster of these node groups below", cost.bound_per_hour)] if cost.bound_per_hour else found
+        found.append(("scale-down alone", before))
+    found.append(("with replacement", figures.after.price_per_hour))
+    if figures.HasField("most_saved_per_hour"):
+        found.append(("no cluster of these node groups below", before - figures.most_saved_per_hour))
+    return found
 
 
-def unpriced(decision: plan_pb2.ReplacementDecision) -> str:
+def before_per_hour(answer: PlanAnswer) -> float:
+    """Return what the cluster costs for one hour before the replacement, after the decisions before it."""
+    figures = answer.figures(plan_pb2.Decision.REPLACEMENT)
+    return figures.after.price_per_hour + figures.saved_per_hour - figures.bought_per_hour
+
+
+def unpriced(answer: PlanAnswer) -> str:
     """Return a sentence on nodes that are in no sum, "" = there are none."""
-    count = decision.cost.unpriced_node_count
+    count = answer.summary.now.unpriced_node_count
     if not count:
         return ""
     verb, they = ("is", "it stays, and is") if count == 1 else ("are", "they stay, and are")
     return f"{counted(count, 'node')} {verb} of no node group with a price: {they} in no sum."
-
-
-def saving_per_hour(decision: plan_pb2.ReplacementDecision) -> float:
-    """Return what all waves save for one hour."""
-    return sum(wave.saving_per_hour for wave in decision.waves)
 
 
 def groups_text(wave: plan_pb2.ReplacementWave) -> str:
@@ -139,7 +139,7 @@ def groups_text(wave: plan_pb2.ReplacementWave) -> str:
 def wave_rows(answer: PlanAnswer, most_names: int = 2) -> Iterator[tuple[str, ...]]:
     """Yield a row for each wave: `WAVE_COLUMNS`. "cost then" is what the cluster costs after it."""
     decision = answer.response.replacement
-    cost, most = decision.cost.after_scale_down_per_hour, 10_000 if answer.verbose else most_names
+    cost, most = before_per_hour(answer), 10_000 if answer.verbose else most_names
     for number, wave in enumerate(decision.waves, 1):
         cost -= wave.saving_per_hour
         names = some([one.node for one in wave.leaving], most)

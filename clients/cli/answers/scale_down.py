@@ -12,8 +12,9 @@ from trimtab.clients.cli.answers import advice as advice_table
 from trimtab.clients.cli.answers import blockers
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES
-from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s, wait_s
+from trimtab.clients.cli.sentences import RESULT_SENTENCES
+from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s
+from trimtab.clients.verdicts import going, staying
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -21,7 +22,6 @@ MOST_ROWS, MOST_ADVICE = 10, 3
 """Rows of tables without `--verbose`: of nodes, of advice."""
 _Reason = reason_pb2.UnremovableReason
 _Result = reason_pb2.ScaleDownResult
-_TIMERS = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
 TELLING_RESULTS = (
     _Result.SCALE_DOWN_ERROR,
     _Result.SCALE_DOWN_NOT_TRIED,
@@ -36,7 +36,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the headline, the nodes that can go, and what keeps the others."""
     decision = answer.response.scale_down
     yield f"[bold]{headline(answer)}[/bold]"
-    yield from _objective(decision)
+    yield from _objective(answer)
     yield from _moves(decision)
     yield from _when(answer)
     if answer.costs.known and answer.costs.sources:
@@ -44,10 +44,10 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     if decision.result in TELLING_RESULTS:
         detail = f": {escape(decision.detail)}" if decision.detail else ""
         yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
-    if decision.unneeded:
+    if any(going(answer.response)):
         yield ""
         yield _nodes_that_go(answer)
-    if decision.unremovable:
+    if any(staying(answer.response)):
         yield ""
         yield from blockers.render(answer)
     if answer.advice is not None and (answer.advice.advice or answer.advice.together):
@@ -57,20 +57,19 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
 
 def headline(answer: PlanAnswer) -> str:
     """Return the number and share of nodes that can go, and the saving."""
-    decision = answer.response.scale_down
-    total, going = len(answer.view.nodes), [one.node for one in decision.unneeded]
-    if not going:
+    total, names = answer.node_count, [one.node for one in going(answer.response)]
+    if not names:
         return f"None of {counted(total, 'node')} can go." if total else "There are no nodes."
-    share = percent(len(going) / total)
-    return f"{len(going):,} of {counted(total, 'node')} can go ({share}). {_saving(answer, going)}"
+    share = percent(len(names) / total)
+    return f"{len(names):,} of {counted(total, 'node')} can go ({share}). {_saving(answer, names)}"
 
 
-def _objective(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+def _objective(answer: PlanAnswer) -> Iterator[str]:
     """Yield what decided between plans, if that was money, and how far the bound is."""
-    bound = decision.saving_bound_per_hour
-    if decision.objective == plan_pb2.Objective.MONEY and decision.unneeded and bound > 0:
-        saved = sum(one.saving_per_hour for one in decision.unneeded)
-        share = percent(min(saved / bound, 1.0))
+    figures = answer.figures(plan_pb2.Decision.SCALE_DOWN)
+    bound = figures.most_saved_per_hour
+    if figures.objective == plan_pb2.Objective.MONEY and figures.removed_node_count and bound > 0:
+        share = percent(min(figures.saved_per_hour / bound, 1.0))
         yield f"Plans were compared by what they save; this one saves {share} of what cpu and memory alone would allow."
 
 
@@ -82,12 +81,11 @@ def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
         yield f"{fit} on the nodes that stay, all at the same time." if pods else "No pod has to move."
 
 
-def _saving(answer: PlanAnswer, going: Sequence[str]) -> str:
+def _saving(answer: PlanAnswer, nodes: Sequence[str]) -> str:
     """Return the cost of some nodes or, if no price is known, their capacity."""
-    costs = answer.costs
-    saved = costs.of(going)
+    costs, saved = answer.costs, answer.figures(plan_pb2.Decision.SCALE_DOWN).saved_per_hour
     if not costs.known:
-        cpu, memory = (_capacity(answer, going, resource) for resource in ("cpu", "memory"))
+        cpu, memory = (_capacity(answer, nodes, resource) for resource in ("cpu", "memory"))
         frees = f"That frees {amount('cpu', cpu)} and {named_amount('memory', memory)}"
         share = f" ({percent(saved / costs.total)})" if costs.total else ""
         worth = f"about {money(saved)} of {money(costs.total)} an hour{share}, {saved * HOURS_A_MONTH:,.0f} a month"
@@ -112,22 +110,22 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
     now = len(decision.delete_empty) + len(decision.drain)
     drained = f" ({len(decision.drain)} after a drain)" if decision.drain else ""
     yield f"{_go(now)} now{drained}." if now else "None goes now."
-    waiting = [one for one in decision.unneeded if one.not_now_reason and one.wave <= 1]
-    timed = [one for one in waiting if one.not_now_reason in _TIMERS]
+    waiting = [one for one in going(answer.response) if one.reason and one.wave <= 1]
+    timed = [one for one in waiting if one.HasField("goes_at")]
     if timed:
-        left = max(_remaining_s(answer, one) for one in timed)
-        asked = duration(max(wait_s(answer.settings, answer.view.nodes[one.node], one.not_now_reason) for one in timed))
+        left = max(remaining_s(one, answer.now_ns) for one in timed)
+        asked = duration(max(one.goes_at.ToNanoseconds() - one.since.ToNanoseconds() for one in timed) / 1e9)
         few = _at_most(answer, len(timed))
         yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state keeps the timers."
-    others = Counter(one.detail or NODE_SENTENCES[one.not_now_reason] for one in waiting if one not in timed)
+    others = Counter(one.detail or one.why for one in waiting if one not in timed)
     for text, count in others.most_common(3):
         yield f"{_go(count)} later: {escape(text)}."
-    yield from _later_waves(decision)
+    yield from _later_waves(answer)
 
 
-def _later_waves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+def _later_waves(answer: PlanAnswer) -> Iterator[str]:
     """Yield how many nodes go in later waves."""
-    waves = [one.wave for one in decision.unneeded if one.wave > 1]
+    waves = [one.wave for one in going(answer.response) if one.wave > 1]
     if waves:
         span = f"wave {max(waves)}" if min(waves) == max(waves) else f"waves {min(waves)} to {max(waves)}"
         yield f"{_go(len(waves))} in {span}, when disruption budgets allow evictions again."
@@ -146,15 +144,10 @@ def _go(count: int) -> str:
     return f"{count:,} {'goes' if count == 1 else 'go'}"
 
 
-def _remaining_s(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> float:
-    """Return how much longer an unneeded node has to wait for its timer, seconds."""
-    return remaining_s(answer.settings, answer.view.nodes[node.node], node, answer.now_ns)
-
-
 def _nodes_that_go(answer: PlanAnswer) -> Table:
     """Return the nodes that can go: most expensive first, then the least used."""
     costs = answer.costs
-    nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.utilization))
+    nodes = sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.utilization))
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]
     priced = costs.known
     table = Table(
@@ -180,15 +173,15 @@ def _nodes_that_go(answer: PlanAnswer) -> Table:
     return table
 
 
-def _moment(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
+def _moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
     """Return when a node goes, with the code in a verbose answer."""
-    if not node.not_now_reason:
+    if node.fate == plan_pb2.NodeFate.GOES_NOW:
         return "[green]now[/green]"
     if node.wave > 1:
         text = f"in wave {node.wave}"
-        return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
-    text = f"in {duration(_remaining_s(answer, node))}" if node.not_now_reason in _TIMERS else "later"
-    return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
+    else:
+        text = f"in {duration(remaining_s(node, answer.now_ns))}" if node.HasField("goes_at") else "later"
+    return f"{text} ({_Reason.Code.Name(node.reason)})" if answer.verbose else text
 
 
 def _sentence(clause: str) -> str:

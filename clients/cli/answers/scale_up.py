@@ -10,9 +10,8 @@ from rich.table import Table
 from trimtab.clients.cli.amounts import counted, shown_of, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import DEFAULT_ASSUMPTION, money
+from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.gangs import lacking_lines
-from trimtab.clients.cli.answers.savings import assumed_growth, is_growth_assumed
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
 from trimtab.places import count_places, shortfalls
@@ -82,17 +81,19 @@ def _served(answer: PlanAnswer) -> str:
 
 def _cost(answer: PlanAnswer) -> str:
     """Return the cluster's cost before and after, if prices are known."""
-    more, costs = answer.response.scale_up.price_per_hour, answer.costs
-    if not more and is_growth_assumed(answer) and (assumed := assumed_growth(answer)):
-        month = f"{HOURS_A_MONTH * assumed:,.0f} a month"
-        return f" No price is known; that costs about {money(assumed)} an hour, {month} ({DEFAULT_ASSUMPTION})."
+    figures, costs = answer.figures(plan_pb2.Decision.SCALE_UP), answer.costs
+    more, after = answer.response.scale_up.price_per_hour, figures.after.price_per_hour
+    if not more and figures.bought_per_hour and costs.assumption:
+        month = f"{HOURS_A_MONTH * figures.bought_per_hour:,.0f} a month"
+        about = f"that costs about {money(figures.bought_per_hour)} an hour"
+        return f" No price is known; {about}, {month} ({costs.assumption})."
     if not more:
         return " No price is known."
     unknown = sum(not split.HasField("price_per_hour") for split in answer.response.scale_up.splits)
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
     # Known and assumed prices are never added.
-    after = f" ({money(costs.total)} → {money(costs.total + more)})" if costs.known else ""
-    return f" That costs {money(more)} an hour{after}, {HOURS_A_MONTH * more:,.0f} a month{without}."
+    change = f" ({money(after - more)} → {money(after)})" if costs.known else ""
+    return f" That costs {money(more)} an hour{change}, {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
 def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:

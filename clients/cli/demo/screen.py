@@ -13,8 +13,9 @@ from rich.text import Text
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.verdicts import staying
 from trimtab.places import count_places
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 _State = actuator_pb2.DeletionState
 _MOST_LIVE_ROWS = 12
@@ -42,7 +43,7 @@ class Screen:
         decision, growth = answer.response.scale_down, answer.response.scale_up
         added = sum(split.new_size - split.current_size for split in growth.splits)
         going = len(decision.delete_empty) + len(decision.drain)
-        waiting = len(decision.unneeded) - going
+        waiting = sum(one.fate == plan_pb2.NodeFate.GOES_LATER for one in answer.response.nodes)
         coming = count_places(growth.places).upcoming
         parts = [
             f"[green]{counted(added, 'node')} added[/green] to {counted(len(growth.splits), 'group')}" if added else "",
@@ -50,7 +51,7 @@ class Screen:
             f"{waiting} can go later" if waiting else "",
             f"{counted(coming, 'pod')} for nodes to come" if coming else "",
             f"{in_progress} in progress" if in_progress else "",
-            f"{len(decision.unremovable)} stay",
+            f"{sum(1 for _ in staying(answer.response))} stay",
         ]
         text = ", ".join(part for part in parts if part)
         if text != self._last_line:

@@ -39,6 +39,7 @@ from trimtab.clients.cli.output import Format, as_document, note, print_document
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 _MOST_CHECKS = 200_000
@@ -65,7 +66,7 @@ def explain(options: CommandOptions) -> None:
             pod = _accepted_pod(planner, view, name, request)
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         elif kind in (_SLACK, _PLACEHOLDER):
-            _print_slack(explain_slack(planner, view, request, options.prices_of_file), name, options.output)
+            _print_slack(explain_slack(planner, view, request), name, options.output)
         elif kind == _REQUEST:
             print_request(planner, view, name, request, options.output)
         elif kind == _GANG:
@@ -210,8 +211,8 @@ def _print_workload(
     """Print which nodes a workload keeps."""
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
     answer = planner.plan(view.snapshot, request)
-    costs = Costs(view, options.prices_of_file)
-    report = explain_workload(planner, view, request, answer, AdviceOptions(costs.by_node), workload)
+    costs = Costs(answer, view)
+    report = explain_workload(planner, view, request, answer, AdviceOptions(), workload)
     if options.output is not Format.TABLE:
         kept = costs.of(one.node for one in report.kept) if costs.known else None
         print_document(report.document() | {"keptPricePerHour": kept}, options.output)
@@ -229,7 +230,7 @@ def _homeless(
     """Return the pods that a drain of the node would evict and that fit no other node, even alone; none if checking
     them would take long.
     """
-    blocked = {pod.pod for one in answer.scale_down.blockers for pod in one.pods}
+    blocked = {pod.pod for one in answer.nodes for pod in one.blocking_pods}
     pods = [one.key for one in view.pods_on(name) if one.key not in blocked and not goes_with_node(view, one)]
     if not pods or len(pods) * len(view.nodes) > _MOST_CHECKS:
         return frozenset()
@@ -257,7 +258,7 @@ def _print_node(
     answer = planner.plan(view.snapshot, request)
     for text in answer.diagnostics.notes:
         note(text)
-    stays = any(one.node == name for one in answer.scale_down.unremovable)
+    stays = any(one.node == name for one in staying(answer))
     homeless = _homeless(planner, view, name, answer, request) if stays else frozenset[str]()
     explanation = explain_node(view, name, answer, request, homeless)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
@@ -279,8 +280,8 @@ def _print_node(
         print_lines(console, replacement_lines(replaced))
     for field, part in found.items():
         console.print("", *render_fields(field, part, verbose=True), sep="\n")
-    node = explanation.unremovable
-    if node is None or node.reason != reason_pb2.UnremovableReason.NO_PLACE_TO_MOVE_PODS:
+    node = explanation.verdict
+    if node.reason != reason_pb2.UnremovableReason.NO_PLACE_TO_MOVE_PODS:
         return
     pod = view.pod(node.blocking_pod)
     if pod is not None:

@@ -15,6 +15,7 @@ from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.verdicts import staying
 from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -67,7 +68,7 @@ def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: p
     most = sorted(of_kind.values(), key=lambda alike: (-len(alike), alike[0].key))[:_MOST_KINDS]
     kinds = [(len(alike), explain_growth(planner, view, alike[0], request)) for alike in most]
     nodes = {one.node for one in running}
-    kept = {one.node: one.reason for one in answer.scale_down.unremovable if one.node in nodes}
+    kept = {one.node: one.reason for one in staying(answer) if one.node in nodes}
     return GangExplanation(group, running, waiting, result_of(key, answer.scale_up), places, kinds, kept)
 
 

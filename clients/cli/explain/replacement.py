@@ -53,9 +53,8 @@ class ReplacedNodeExplanation:
 
 
 def has_price(view: ClusterView, name: str) -> bool:
-    """Return whether the node group of a node has a price, without which it is never replaced."""
-    group = view.groups.get(view.nodes[name].node_group)
-    return group is not None and group.HasField("price_per_hour")
+    """Return whether a node of a node group has a price, without which it is never replaced."""
+    return view.nodes[name].node_group in view.groups and view.price(name) is not None
 
 
 def explain_replacement(

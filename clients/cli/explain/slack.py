@@ -19,8 +19,8 @@ from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free,
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import going
 from trimtab.places import on_new_nodes
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -91,18 +91,15 @@ class SlackExplanation:
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 
-def explain_slack(
-    planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
-) -> SlackExplanation:
-    """Ask the planner for slack and its effects on the other decisions. prices : of a file, None = not given."""
+def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
+    """Ask the planner for slack and its effects on the other decisions."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
     wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
     answer = planner.plan(view.snapshot, wanted)
-    stay = [one.node for one in answer.scale_down.unremovable if one.reason == _FOR_SLACK]
-    stay += [one.node for one in answer.scale_down.unneeded if one.not_now_reason == _FOR_SLACK]
-    return SlackExplanation(view, answer, tuple(sorted(stay)), Costs(view, prices))
+    stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
+    return SlackExplanation(view, answer, tuple(stay), Costs(answer, view))
 
 
 def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
@@ -220,7 +217,7 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
     yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
     if one.node in explanation.staying:
         yield f"Slack keeps [cyan]{escape(one.node)}[/cyan]: without that node there is no room for it."
-    elif any(entry.node == one.node for entry in explanation.answer.scale_down.unneeded):
+    elif any(entry.node == one.node for entry in going(explanation.answer)):
         yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] can go, as there is room for it elsewhere."
     else:
         yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] stays for another reason."

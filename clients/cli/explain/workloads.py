@@ -10,9 +10,9 @@ from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.blockers import budget_text
 from trimtab.clients.cli.answers.costs import Costs, money
-from trimtab.clients.cli.sentences import POD_SENTENCES
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.reason_texts import POD_SENTENCES
 from trimtab.v1 import reason_pb2
 
 KINDS = {

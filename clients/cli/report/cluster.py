@@ -12,7 +12,6 @@ from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.answers.savings import savings_of
 from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
@@ -20,6 +19,7 @@ from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
 from trimtab.clients.cli.report.replacement import frontier_chart, replacement_tables
 from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
+from trimtab.clients.verdicts import going
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
@@ -45,7 +45,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         ],
         maps=_maps(answer),
         facts=facts(answer, name),
-        figures=key_figures(savings_of(answer)),
+        figures=key_figures(answer.summary, answer.costs.currency),
         bars=blocker_bars(answer),
         advice=advice_section(answer),
         frontier=frontier_chart(answer),
@@ -129,10 +129,16 @@ def _stay(answer: PlanAnswer) -> Table:
 
 def _unneeded(answer: PlanAnswer) -> Table:
     """Return the nodes that can go, the most expensive first."""
-    costs = answer.costs
     lines = tuple(
-        Line((one.node, percent(one.utilization), str(one.assumption.pods_to_move_count), costs.text([one.node])))
-        for one in sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.node))
+        Line(
+            (
+                one.node,
+                percent(one.utilization),
+                str(len(answer.moves.get(one.node, {}))),
+                money(one.price_per_hour) if one.HasField("price_per_hour") else "",
+            )
+        )
+        for one in sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.node))
     )
     columns = ("node", "utilization", "pods to move", "an hour")
     return without_empty_columns(Table("Nodes that can go", columns, lines))

@@ -8,8 +8,7 @@ from trimtab.clients.cli.report.advice import clusters_advice
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
 from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
-from trimtab.clients.cli.several_clusters import PlannedCluster, assumption_of, headline, total
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.clients.cli.several_clusters import PlannedCluster, assumption_of_any, currency_of, headline, total
 
 COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")
 
@@ -21,13 +20,13 @@ def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportP
     problems = tuple(Line((one.cluster.name, one.problem)) for one in planned if one.problem)
     return ReportPage(
         title=title or f"{counted(count, 'cluster')}: what they need, and what they can do without",
-        headline=headline(sums, count),
+        headline=headline(planned),
         tables=[
             _table(planned),
             Table("Clusters that are left out", ("cluster", "because"), problems, sentences=("because",)),
         ],
-        facts=_shared_facts(parts, assumption_of(planned)),
-        figures=key_figures(sums),
+        facts=_shared_facts(parts, assumption_of_any(planned)),
+        figures=key_figures(sums, currency_of(planned)),
         bars=_bars(planned),
         advice=clusters_advice(ranked(planned)),
         parts=parts,
@@ -42,15 +41,15 @@ def _shared_facts(parts: Sequence[ReportPage], assumption: str) -> list[str]:
 
 def _bars(planned: Sequence[PlannedCluster]) -> Bars:
     """Return what each cluster saves; one that costs more has no bar."""
-    found = [(one.cluster.name, figures) for one in planned if (figures := one.savings) is not None]
-    longest = max((figures.saved_a_month for _, figures in found), default=0.0) or 1.0
+    found = [(one.cluster.name, summary) for one in planned if (summary := one.summary) is not None]
+    longest = max((summary.saved_per_month for _, summary in found), default=0.0) or 1.0
     lines = tuple(
         BarLine(
-            f"{name}: {figures.removed:,} of {counted(figures.nodes, 'node')}",
-            f"{figures.saved_a_month:,.0f}{'*' if figures.assumption else ''}",
-            max(0.0, figures.saved_a_month) / longest,
+            f"{name}: {summary.removed_node_count:,} of {counted(summary.now.node_count, 'node')}",
+            f"{summary.saved_per_month:,.0f}{'*' if summary.assumption else ''}",
+            max(0.0, summary.saved_per_month) / longest,
         )
-        for name, figures in found
+        for name, summary in found
     )
     return Bars("What each cluster saves a month", "", lines, shown=10)
 
@@ -58,11 +57,12 @@ def _bars(planned: Sequence[PlannedCluster]) -> Bars:
 def _table(planned: Sequence[PlannedCluster]) -> Table:
     rows = []
     for one in planned:
-        figures = one.savings
-        if figures is not None:
-            share = percent((figures.now - figures.after) / figures.now) if figures.now else ""
-            money = (figures.now * HOURS_A_MONTH, figures.after * HOURS_A_MONTH, figures.saved_a_month)
-            counts = (figures.nodes, figures.removed, figures.added)
+        summary = one.summary
+        if summary is not None:
+            now = summary.now.price_per_month
+            share = percent(summary.saved_per_month / now) if now else ""
+            money = (now, summary.after.price_per_month, summary.saved_per_month)
+            counts = (summary.now.node_count, summary.removed_node_count, summary.added_node_count)
             cells = (*(f"{count:,}" for count in counts), *(f"{amount:,.0f}" for amount in money), share)
-            rows.append(Line((f"{one.cluster.name}{'*' if figures.assumption else ''}", *cells)))
+            rows.append(Line((f"{one.cluster.name}{'*' if summary.assumption else ''}", *cells)))
     return Table("Clusters", COLUMNS, tuple(rows))

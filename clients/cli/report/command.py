@@ -34,13 +34,14 @@ from trimtab.clients.cli.report.page import (
     without_empty_columns,
 )
 from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
-from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
 from trimtab.clients.simulation.result import KINDS, read_result
+from trimtab.clients.verdicts import going
 from trimtab.common.documents.bounded_input import (
     STANDARD_INPUT,
     DamagedInputError,
@@ -52,6 +53,7 @@ from trimtab.common.documents.output import write_whole
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.common.rpc.extras import MissingExtraError, require_extra
+from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 Json = dict[str, Any]
@@ -216,8 +218,7 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
     else:
         (path,), count, most = options.files, history.round_count, options.max_input_bytes
         snapshot = options.completed(lambda: BuiltSnapshot(last_cluster(path, count, most), []), request)
-    judged = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
-    is_of_it = judged == {node.name for node in snapshot.nodes}
+    is_of_it = {one.node for one in answer.nodes} == {node.name for node in snapshot.nodes}
     is_new = is_own or not is_of_it or bool(snapshot.node_groups and not history.has_groups)
     return _asked(options, snapshot, request, None if is_new else answer)
 
@@ -331,7 +332,7 @@ def _asked(
             answer = planner.plan(snapshot, request)
             shown = shown or answer
             if _going(shown) == _going(answer):
-                advice = advice_beside(planner, view, request, answer, prices, usage)
+                advice = advice_beside(planner, view, request, answer, usage)
     except (MissingExtraError, UsageError, FailedError, TrimtabError, ServiceError) as error:
         if shown is None:
             raise
@@ -342,7 +343,7 @@ def _asked(
 
 
 def _going(answer: plan_pb2.PlanResponse) -> set[str]:
-    return {one.node for one in answer.scale_down.unneeded}
+    return {one.node for one in going(answer)}
 
 
 def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:

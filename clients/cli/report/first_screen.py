@@ -3,7 +3,6 @@ bars of money, and all nodes. Decides only what is shown, never what goes.
 """
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
@@ -13,11 +12,10 @@ from google.protobuf import json_format
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
-from trimtab.clients.cli.answers.savings import Savings, savings_of
 from trimtab.clients.cli.report.page import BarLine, Bars, KeyFigure, NodeGrid
-from trimtab.clients.cli.report.replacement import replaced_nodes
-from trimtab.clients.cli.sentences import why_it_stays
+from trimtab.clients.verdicts import GOES
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.v1 import plan_pb2
 
 LONGEST_SETTINGS: Final = 160
 _BARS_NOTE: Final = "Lifting a reason frees less than its nodes cost: their pods need room elsewhere."
@@ -26,8 +24,8 @@ _BARS_NOTE: Final = "Lifting a reason frees less than its nodes cost: their pods
 def facts(answer: PlanAnswer, name: str) -> list[str]:
     """Return date, cluster, settings, prices and version."""
     moment = datetime.fromtimestamp(answer.now_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    costs, figures = answer.costs, savings_of(answer)
-    prices = f"No price is known; {figures.assumption}" if figures.assumption else ""
+    costs, summary = answer.costs, answer.summary
+    prices = f"No price is known; {costs.assumption}" if costs.assumption else ""
     prices = (
         prices or costs.sources or (f"Prices in {costs.currency}." if costs.currency else "Prices of the node groups.")
     )
@@ -36,7 +34,7 @@ def facts(answer: PlanAnswer, name: str) -> list[str]:
         *([f"Cluster {name}"] if name else []),
         counted(len(answer.view.nodes), "node"),
         _settings(answer),
-        *([prices.rstrip(".")] if figures.now or figures.after else []),
+        *([prices.rstrip(".")] if summary.now.price_per_hour or summary.after.price_per_hour else []),
         f"Trimtab {version('trimtab')}",
     ]
 
@@ -50,39 +48,35 @@ def _settings(answer: PlanAnswer) -> str:
     return f"Settings {text if len(text) <= LONGEST_SETTINGS else f'{text[:LONGEST_SETTINGS]} …'}"
 
 
-def key_figures(figures: Savings) -> list[KeyFigure]:
+def key_figures(summary: plan_pb2.PlanSummary, currency: str) -> list[KeyFigure]:
     """Return the figures: now, after, saved a month; by nodes if there is no money to show."""
-    kept = figures.nodes - figures.removed + figures.added
-    if not figures.now and not figures.after:
+    count, kept = summary.now.node_count, summary.after.node_count
+    now, after, saved = summary.now.price_per_month, summary.after.price_per_month, summary.saved_per_month
+    if not now and not after:
         return [
-            KeyFigure("Now", counted(figures.nodes, "node")),
+            KeyFigure("Now", counted(count, "node")),
             KeyFigure("After the plan", counted(kept, "node")),
-            KeyFigure("Fewer nodes", f"{figures.nodes - kept:,}", is_good=kept < figures.nodes),
+            KeyFigure("Fewer nodes", f"{count - kept:,}", is_good=kept < count),
         ]
-    currency = f" {figures.currency}" if figures.currency else ""
-    about = "assumed prices" if figures.assumption else "a month"
-    saved = figures.saved_a_month
-    share = f"{percent(abs(figures.now - figures.after) / figures.now)} of the cost" if figures.now else ""
-    counts = {"removed": figures.removed, "added": figures.added}
+    named = f" {currency}" if currency else ""
+    about = "assumed prices" if summary.assumption else "a month"
+    share = f"{percent(abs(saved) / now)} of the cost" if now else ""
+    counts = {"removed": summary.removed_node_count, "added": summary.added_node_count}
     changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return [
-        KeyFigure("Now", _monthly(figures.now, currency), f"{counted(figures.nodes, 'node')}, {about}"),
+        KeyFigure("Now", f"{now:,.0f}{named}", f"{counted(count, 'node')}, {about}"),
         KeyFigure(
             "After the plan",
-            _monthly(figures.after, currency),
+            f"{after:,.0f}{named}",
             f"{counted(kept, 'node')}{f' ({changes})' if changes else ''}",
         ),
         KeyFigure(
             "Saved a month" if saved >= 0 else "More a month",
-            f"{abs(saved):,.0f}{currency}",
-            ", ".join(filter(None, (share, "assumed prices" if figures.assumption else ""))),
+            f"{abs(saved):,.0f}{named}",
+            ", ".join(filter(None, (share, "assumed prices" if summary.assumption else ""))),
             is_good=saved > 0,
         ),
     ]
-
-
-def _monthly(per_hour: float, currency: str) -> str:
-    return f"{per_hour * HOURS_A_MONTH:,.0f}{currency}"
 
 
 def blocker_bars(answer: PlanAnswer) -> Bars:
@@ -118,16 +112,17 @@ def node_grid(answer: PlanAnswer) -> NodeGrid:
     costs, pods = answer.costs, answer.view.rows_by_node()
     rows = tuple(
         (
-            name,
-            index(answer.view.nodes[name].node_group),
-            round(costs.of([name]), 4) if costs.source(name) else None,
-            index(costs.source(name)),
-            round(100 * utilization),
-            len(pods.get(name, ())),
+            one.node,
+            index(one.node_group),
+            round(one.price_per_hour, 4) if one.HasField("price_per_hour") else None,
+            index(costs.source(one.node)),
+            round(100 * one.utilization),
+            len(pods.get(one.node, ())),
             index(what),
             detail,
         )
-        for name, utilization, what, detail in _verdicts(answer)
+        for one in answer.response.nodes
+        for what, detail in [_plan_says(answer, one)]
     )
     columns: tuple[tuple[str, str], ...] = (
         ("node", "text"),
@@ -143,19 +138,12 @@ def node_grid(answer: PlanAnswer) -> NodeGrid:
     return NodeGrid(title, columns, tuple(texts), rows)
 
 
-def _verdicts(answer: PlanAnswer) -> Iterator[tuple[str, float, str, str]]:
-    """Yield each node with its utilization, what the plan says of it, and the pod or the detail that decides."""
-    decision = answer.response.scale_down
-    of_node: dict[str, tuple[float, str, str]] = {}
-    for gone in decision.unneeded:
-        count = gone.assumption.pods_to_move_count
-        moves = f"{counted(count, 'pod')} to move" if count else "empty"
-        what = f"can go in wave {gone.wave}" if gone.wave > 1 else "can go"
-        of_node[gone.node] = gone.utilization, what, moves
-    for kept in decision.unremovable:
-        of_node[kept.node] = kept.utilization, f"stays: {why_it_stays(kept)}", kept.blocking_pod or kept.detail
-    for node, told in replaced_nodes(answer.response.replacement).items():
-        of_node[node] = of_node[node][0] if node in of_node else 0.0, *told
-    nothing: tuple[float, str, str] = (0.0, "", "")
-    for name in sorted(answer.view.nodes):
-        yield (name, *of_node.get(name, nothing))
+def _plan_says(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> tuple[str, str]:
+    """Return what the plan says of a node, and the pod or the detail that decides."""
+    if verdict.fate in GOES:
+        pods = len(answer.moves.get(verdict.node, {}))
+        what = f"can go in wave {verdict.wave}" if verdict.wave > 1 else "can go"
+        return what, f"{counted(pods, 'pod')} to move" if pods else "empty"
+    if verdict.fate == plan_pb2.NodeFate.REPLACED:
+        return f"is replaced in wave {verdict.wave}", ", ".join(verdict.replaced_by)
+    return f"stays: {verdict.why}" if verdict.reason else "", verdict.blocking_pod or verdict.detail

@@ -12,6 +12,7 @@ from trimtab.clients.cli.answers.replacement import (
     FRONTIER_COLUMNS,
     WAVE_COLUMNS,
     amounts,
+    before_per_hour,
     frontier_rows,
     kept_by_reason,
     unpriced,
@@ -51,10 +52,10 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
     decision = answer.response.replacement
     if not decision.frontier:
         return None
-    before = decision.cost.after_scale_down_per_hour
+    figures, before = answer.figures(plan_pb2.Decision.REPLACEMENT), before_per_hour(answer)
     plans = [(one.evicted_pod_count, round(before - one.saving_per_hour, 4)) for one in decision.frontier]
     texts = [f"{one.leaving_node_count} leave, {one.new_node_count} come" for one in decision.frontier]
-    figure, bound = PlotFigure(), round(decision.cost.bound_per_hour, 4)
+    figure, bound = PlotFigure(), round(before - figures.most_saved_per_hour, 4)
     points = [(0, round(before, 4)), *plans]
     figure.add_scatter(
         x=[x for x, _ in points], y=[y for _, y in points], name="plans", mode="lines", line={"color": COLORS[0]}
@@ -75,22 +76,12 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
                 hovertemplate="%{text}<extra></extra>",
                 marker={"symbol": symbol, "color": COLORS[2 if name == "chosen" else 1], "size": size},
             )
-    if bound:
+    if figures.HasField("most_saved_per_hour"):
         line = {"color": COLORS[4], "dash": "dot"}
         figure.add_scatter(x=[0, points[-1][0]], y=[bound, bound], name="no cluster below", mode="lines", line=line)
     told = "; ".join(f"{money(cost)} with {pods:,} pods moved" for pods, cost in points)
     title = "What replacement saves for how many moves"
     return Chart(title, f"Cost of an hour: {told}.", finished(figure, "cost of an hour", "pods moved"))
-
-
-def replaced_nodes(decision: plan_pb2.ReplacementDecision) -> dict[str, tuple[str, str]]:
-    """Return what a table of nodes says of the nodes that are replaced: the plan, and by what."""
-    return {
-        one.node: (f"is replaced in wave {number}", _by(moves.get(one.node, {})))
-        for number, wave in enumerate(decision.waves, 1)
-        for moves in [moves_by_node(wave.places)]
-        for one in wave.leaving
-    }
 
 
 def _by(moves: Mapping[str, str]) -> str:
@@ -108,7 +99,7 @@ def _note(answer: PlanAnswer) -> Iterator[str]:
     decision = answer.response.replacement
     if decision.incomplete:
         yield "The search ended with its time or its bound; a later plan may save more."
-    if text := unpriced(decision):
+    if text := unpriced(answer):
         yield text
 
 

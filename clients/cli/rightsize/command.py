@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.offer_files import OfferFile
 from trimtab.clients.cli.output import Format, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.exports import exported
 from trimtab.clients.cli.rightsize.formats import Level, PoolExport, RightsizeFormat
@@ -146,9 +145,8 @@ def _usable(
 def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOptions, offers: OfferFile) -> NowCosts:
     """Return what the workers cost now: by the list, else by --prices, --rates and NodeGroups."""
     given = options.prices_of_file or Prices()
-    prices = offers.prices(given)
-    costs = Costs(ClusterView(snapshot), prices).by_node
+    prices = node_prices(ClusterView(snapshot), offers.prices(given))
     workers = set(empty.workers)
-    known = [price for node, price in sorted(costs.items()) if node in workers]
-    types = sum(1 for one in workers if one not in costs)
+    known = [price.per_hour for node, price in sorted(prices.items()) if node in workers]
+    types = sum(1 for one in workers if one not in prices)
     return NowCosts(len(workers), sum(known), types)

@@ -14,7 +14,6 @@ from trimtab.clients.cli.amounts import counted, duration, some
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.nodes import explain_node, node_lines
-from trimtab.clients.cli.answers.savings import savings_of
 from trimtab.clients.cli.screen.model import (
     ClusterScreen,
     GroupLine,
@@ -24,15 +23,23 @@ from trimtab.clients.cli.screen.model import (
     PendingLine,
     RemovalLine,
 )
-from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES, SKIPPED_SENTENCES, why_it_stays
+from trimtab.clients.cli.sentences import RESULT_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cli.timers import remaining_s
 from trimtab.places import on_existing, on_upcoming, shortfalls
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_FINISHED: Final = 50
 """Most deletions that have ended and are shown."""
-_Reason = reason_pb2.UnremovableReason
-_TIMERS: Final = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
+_Fate = plan_pb2.NodeFate
+_STATES: Final = {
+    _Fate.UNSPECIFIED: NodeState.UNKNOWN,
+    _Fate.GOES_NOW: NodeState.NOW,
+    _Fate.GOES_LATER: NodeState.LATER,
+    _Fate.REPLACED: NodeState.LATER,
+    _Fate.STAYS: NodeState.STAYS,
+    _Fate.LEAVING: NodeState.MOVING,
+    _Fate.COMING: NodeState.STAYS,
+}
 
 
 class _Amounts(NamedTuple):
@@ -55,11 +62,11 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
     """Return the screen. status : None = what the snapshot tells of it; name : of the cluster."""
     view, now_s = answer.view, answer.now_ns / 1e9
     removals = tuple(_removals(status, now_s) if status is not None else _known_removals(answer))
-    verdicts = _verdicts(answer)
-    verdicts.update((one.node, (NodeState.MOVING, _progress(one))) for one in removals if not one.is_over)
+    moving = {one.node: _progress(one) for one in removals if not one.is_over}
+    verdicts = {one.node: one for one in answer.response.nodes}
     amounts = {node: _amounts(answer, node) for node in view.nodes}
     nodes = tuple(
-        _node(answer, node, amounts[node], verdicts)
+        _node(answer, verdicts.get(node, plan_pb2.NodeVerdict(node=node)), amounts[node], moving)
         for node in sorted(
             view.nodes, key=lambda node: (not view.nodes[node].node_group, view.nodes[node].node_group, node)
         )
@@ -70,7 +77,8 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
     return ClusterScreen(
         name=name,
         time_s=now_s,
-        savings=savings_of(answer),
+        summary=answer.summary,
+        currency=answer.costs.currency,
         cpu=total.shares[0],
         memory=total.shares[1],
         waiting=len(view.waiting_pods()),
@@ -108,54 +116,41 @@ def _amounts(answer: PlanAnswer, node: str) -> _Amounts:
     return _Amounts(cpu - free.get("cpu", 0), cpu, memory - free.get("memory", 0), memory)
 
 
-def _node(answer: PlanAnswer, name: str, amounts: _Amounts, verdicts: Mapping[str, tuple[NodeState, str]]) -> NodeLine:
-    view, costs = answer.view, answer.costs
-    node = view.nodes[name]
-    state, verdict = verdicts.get(name, (NodeState.UNKNOWN, ""))
+def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, amounts: _Amounts, moving: Mapping[str, str]) -> NodeLine:
+    """Return the line of a node. moving : how far the deletions in progress are, by node."""
+    view, name = answer.view, verdict.node
+    node, progress = view.nodes[name], moving.get(name)
+    state = _STATES[verdict.fate] if progress is None else NodeState.MOVING
     marks = [text for text, holds in (("not ready", not node.ready), ("cordoned", node.unschedulable)) if holds]
     pods = view.allocatable(name).get("pods", 0) - view.free(name)["pods"]
-    price = costs.of([name]) if costs.source(name) else None
-    return NodeLine(
-        name, node.node_group, *amounts.shares, pods, price, state, "; ".join([*marks, verdict]).strip("; ")
-    )
+    price = verdict.price_per_hour if verdict.HasField("price_per_hour") else None
+    what = _text_of(answer, verdict) if progress is None else progress
+    return NodeLine(name, node.node_group, *amounts.shares, pods, price, state, "; ".join(filter(None, (*marks, what))))
 
 
-def _verdicts(answer: PlanAnswer) -> dict[str, tuple[NodeState, str]]:
-    """Return what the plan says of each node."""
-    decision = answer.response.scale_down
-    now = {*decision.delete_empty, *decision.drain}
-    found = {}
-    for gone in decision.unneeded:
-        if gone.node in now:
-            moves = (
-                f"drains {counted(gone.assumption.pods_to_move_count, 'pod')}"
-                if gone.node in decision.drain
-                else "empty"
-            )
-            found[gone.node] = NodeState.NOW, f"goes now: {moves}"
-        else:
-            found[gone.node] = NodeState.LATER, _later(answer, gone)
-    for kept in decision.unremovable:
-        cause = kept.blocking_pod or kept.detail
-        is_going = kept.reason == _Reason.CURRENTLY_BEING_DELETED
-        found[kept.node] = (
-            NodeState.MOVING if is_going else NodeState.STAYS,
-            why_it_stays(kept) + (f": {cause}" if cause else ""),
-        )
-    return found
+def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
+    """Return what the plan says of a node."""
+    if verdict.fate == _Fate.GOES_NOW:
+        pods = len(answer.moves.get(verdict.node, {}))
+        return f"goes now: drains {counted(pods, 'pod')}" if pods else "goes now: empty"
+    if verdict.fate == _Fate.GOES_LATER:
+        return _later(answer, verdict)
+    if verdict.fate == _Fate.REPLACED:
+        return f"is replaced in wave {verdict.wave}"
+    cause = verdict.blocking_pod or verdict.detail
+    return f"{verdict.why}: {cause}" if cause else verdict.why
 
 
-def _later(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
+def _later(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
     """Return when a node goes that does not go now."""
     since_ns = node.since.ToNanoseconds()
     for_s = (answer.now_ns - since_ns) / 1e9
     since = f" (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else ""
     if node.wave > 1:
         return f"can go in wave {node.wave}{since}"
-    if node.not_now_reason in _TIMERS:
-        left_s = remaining_s(answer.settings, answer.view.nodes[node.node], node, answer.now_ns)
-        return f"can go in {duration(left_s)}{since}"
-    return f"can go later: {node.detail or NODE_SENTENCES[node.not_now_reason]}{since}"
+    if node.HasField("goes_at"):
+        return f"can go in {duration(remaining_s(node, answer.now_ns))}{since}"
+    return f"can go later: {node.detail or node.why}{since}"
 
 
 def _groups(answer: PlanAnswer, nodes: tuple[NodeLine, ...], amounts: Mapping[str, _Amounts]) -> Iterator[GroupLine]:

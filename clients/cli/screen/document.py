@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from trimtab.clients.cli.answers.costs import assumption_of
 from trimtab.clients.cli.screen.model import ClusterScreen
-from trimtab.prices import HOURS_A_MONTH
 
 Json = dict[str, Any]
 
@@ -15,7 +15,7 @@ def screen_document(screen: ClusterScreen) -> Json:
     def index(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
-    figures = screen.savings
+    summary = screen.summary
     nodes = [
         [
             one.name,
@@ -33,14 +33,14 @@ def screen_document(screen: ClusterScreen) -> Json:
         "name": screen.name,
         "time": screen.time_s,
         "figures": {
-            "nodes": figures.nodes,
-            "removed": figures.removed,
-            "added": figures.added,
-            "perMonth": round(figures.now * HOURS_A_MONTH, 2),
-            "perMonthAfter": round(figures.after * HOURS_A_MONTH, 2),
-            "withoutPrice": figures.without_price,
-            "assumption": figures.assumption,
-            "currency": figures.currency,
+            "nodes": summary.now.node_count,
+            "removed": summary.removed_node_count,
+            "added": summary.added_node_count,
+            "perMonth": round(summary.now.price_per_month, 2),
+            "perMonthAfter": round(summary.after.price_per_month, 2),
+            "withoutPrice": summary.now.unpriced_node_count,
+            "assumption": assumption_of(summary),
+            "currency": screen.currency,
         },
         "cpu": _percent(screen.cpu),
         "memory": _percent(screen.memory),

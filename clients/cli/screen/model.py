@@ -6,7 +6,7 @@ Shares are 0 to 1, prices per hour, times in seconds. Texts are those of the clu
 from enum import StrEnum
 from typing import NamedTuple
 
-from trimtab.clients.cli.answers.savings import Savings
+from trimtab.v1 import plan_pb2
 
 
 class NodeState(StrEnum):
@@ -91,12 +91,14 @@ class GrowthLine(NamedTuple):
 
 class ClusterScreen(NamedTuple):
     """One plan on one cluster. name : of the cluster; time_s : Unix seconds for which the plan was made; cpu, memory :
-    share requested over all nodes; waiting : pods that have no node yet; sentences : what matters most.
+    share requested over all nodes; currency : of the prices, "" = not told; waiting : pods that have no node yet;
+    sentences : what matters most.
     """
 
     name: str
     time_s: float
-    savings: Savings
+    summary: plan_pb2.PlanSummary
+    currency: str
     cpu: float
     memory: float
     waiting: int

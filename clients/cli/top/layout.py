@@ -20,7 +20,6 @@ from trimtab.clients.cli.screen.model import (
 )
 from trimtab.clients.cli.top.rows import UNGROUPED, Row, Selection, TopView, largest_groups
 from trimtab.common.documents.output import visible
-from trimtab.prices import HOURS_A_MONTH
 
 WIDE: Final = 100
 """From this width on, bars are longer and nodes show their group."""
@@ -90,16 +89,15 @@ def group_keys(screen: ClusterScreen, chosen: Selection, width: int) -> Line:
 
 
 def _money_line(screen: ClusterScreen) -> Line:
-    figures = screen.savings
-    after = figures.nodes - figures.removed + figures.added
-    line = [Fragment(f"{counted(figures.nodes, 'node')} → {after:,}", "bold")]
-    if not figures.now and not figures.after:
+    summary = screen.summary
+    line = [Fragment(f"{counted(summary.now.node_count, 'node')} → {summary.after.node_count:,}", "bold")]
+    now, later = summary.now.price_per_month, summary.after.price_per_month
+    if not now and not later:
         return line
-    now, later = figures.now * HOURS_A_MONTH, figures.after * HOURS_A_MONTH
-    currency = f" {figures.currency}" if figures.currency else ""
-    about = "about " if figures.assumption else ""
+    currency = f" {screen.currency}" if screen.currency else ""
+    about = "about " if summary.assumption else ""
     line.append(Fragment(f"   {about}{now:,.0f} → {later:,.0f}{currency} a month", "bold"))
-    saved = figures.saved_a_month
+    saved = summary.saved_per_month
     share = f" ({percent(abs(saved) / now)})" if now else ""
     if round(saved):
         line.append(
@@ -107,9 +105,9 @@ def _money_line(screen: ClusterScreen) -> Line:
                 f", {abs(saved):,.0f} {'less' if saved > 0 else 'more'}{share}", "green" if saved > 0 else "yellow"
             )
         )
-    if figures.without_price:
-        line.append(Fragment(f"; {counted(figures.without_price, 'node')} without a price", "dim"))
-    if figures.assumption:
+    if summary.now.unpriced_node_count:
+        line.append(Fragment(f"; {counted(summary.now.unpriced_node_count, 'node')} without a price", "dim"))
+    if summary.assumption:
         line.append(Fragment("; prices are assumed", "dim"))
     return line
 
@@ -125,8 +123,8 @@ def _state_line(screen: ClusterScreen, width: int) -> Line:
         Fragment(f"  {now:,} to go now", "bold green" if now else "dim"),
         Fragment(f"  {moving:,} moving", "magenta" if moving else "dim"),
     ]
-    if screen.savings.added:
-        parts.append(Fragment(f"  {screen.savings.added:,} to add", "yellow"))
+    if screen.summary.added_node_count:
+        parts.append(Fragment(f"  {screen.summary.added_node_count:,} to add", "yellow"))
     return parts
 
 

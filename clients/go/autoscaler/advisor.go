@@ -35,7 +35,7 @@ type Settings struct {
 // Advisor asks the planner, and remembers its last answer for the rest of a loop.
 type Advisor struct {
 	client   *trimtab.Client
-	objects  func() (trimtab.Objects, error)
+	cluster  func() (*trimtab.Cluster, error)
 	settings Settings
 
 	mutex    sync.Mutex
@@ -43,9 +43,9 @@ type Advisor struct {
 	at       time.Time
 }
 
-// NewAdvisor returns an advisor. objects returns what the cluster has, without node groups, such as
-// listers.Listers.Objects.
-func NewAdvisor(client *trimtab.Client, objects func() (trimtab.Objects, error), settings Settings) *Advisor {
+// NewAdvisor returns an advisor. cluster returns what the cluster has now, without node groups, such as
+// listers.Listers.Cluster.
+func NewAdvisor(client *trimtab.Client, cluster func() (*trimtab.Cluster, error), settings Settings) *Advisor {
 	if settings.Deadline == 0 {
 		settings.Deadline = 5 * time.Second
 	}
@@ -55,7 +55,7 @@ func NewAdvisor(client *trimtab.Client, objects func() (trimtab.Objects, error),
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
-	return &Advisor{client: client, objects: objects, settings: settings}
+	return &Advisor{client: client, cluster: cluster, settings: settings}
 }
 
 // Removals is a plan of nodes to remove.
@@ -89,7 +89,7 @@ func (a *Advisor) PlanRemovals(ctx context.Context, groups []*trimtab.NodeGroup)
 	if answer == nil {
 		return nil
 	}
-	a.removals, a.at = removalsOf(answer.GetScaleDown()), a.settings.Now()
+	a.removals, a.at = removalsOf(answer), a.settings.Now()
 	return a.removals
 }
 
@@ -121,16 +121,12 @@ func (a *Advisor) PlanGrowth(ctx context.Context, groups []*trimtab.NodeGroup) m
 func (a *Advisor) ask(ctx context.Context, groups []*trimtab.NodeGroup, decision trimtabv1.Decision_Code) *trimtabv1.PlanResponse {
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Deadline)
 	defer cancel()
-	objects, err := a.objects()
+	cluster, err := a.cluster()
 	if err != nil {
 		return a.fail(err)
 	}
-	objects.NodeGroups = groups
-	snapshot, err := trimtab.Build(objects)
-	if err != nil {
-		return a.fail(err)
-	}
-	answer, err := a.client.Plan(ctx, snapshot.Message, &trimtabv1.PlanRequest{
+	trimtab.Add(cluster, groups...)
+	answer, err := a.client.Plan(ctx, cluster, &trimtabv1.PlanRequest{
 		Cluster: a.settings.Cluster, Now: timestamppb.New(a.settings.Now()), Settings: a.planSettings(),
 		Decisions: []trimtabv1.Decision_Code{decision},
 	})
@@ -163,7 +159,11 @@ func (a *Advisor) planSettings() *trimtabv1.PlanSettings {
 	return found
 }
 
-func removalsOf(decision *trimtabv1.ScaleDownDecision) *Removals {
+func removalsOf(answer *trimtabv1.PlanResponse) *Removals {
+	decision, waves := answer.GetScaleDown(), map[string]int32{}
+	for _, verdict := range answer.GetNodes() {
+		waves[verdict.GetNode()] = verdict.GetWave()
+	}
 	found := &Removals{rank: map[string]int{}, now: map[string]bool{}}
 	for _, name := range slices.Concat(decision.GetDeleteEmpty(), decision.GetDrain()) {
 		found.now[name] = true
@@ -176,7 +176,7 @@ func removalsOf(decision *trimtabv1.ScaleDownDecision) *Removals {
 	}
 	nodes := slices.Clone(decision.GetUnneeded())
 	slices.SortStableFunc(nodes, func(x, y *trimtabv1.UnneededNode) int {
-		return cmp.Or(stays(x)-stays(y), cmp.Compare(x.GetWave(), y.GetWave()))
+		return cmp.Or(stays(x)-stays(y), cmp.Compare(waves[x.GetNode()], waves[y.GetNode()]))
 	})
 	for place, node := range nodes {
 		found.rank[node.GetNode()] = place

@@ -61,30 +61,28 @@ func pod(name, node, cpu string) *corev1.Pod {
 }
 
 // cluster has nodes n0 to n5; n0 is full, the others are hardly used.
-func cluster() (trimtab.Objects, error) {
-	objects := trimtab.Objects{
-		ReplicaSets: []*appsv1.ReplicaSet{{
-			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "web"},
-			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(6))}, Status: appsv1.ReplicaSetStatus{Replicas: 6},
-		}},
-	}
+func cluster() (*trimtab.Cluster, error) {
+	objects := &trimtab.Cluster{}
+	trimtab.Add(objects, &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "web"},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(6)), Template: corev1.PodTemplateSpec{Spec: pod("", "", "500m").Spec}},
+		Status:     appsv1.ReplicaSetStatus{Replicas: 6},
+	})
 	for at := range 6 {
 		cpu := "500m"
 		if at == 0 {
 			cpu = "3900m"
 		}
-		objects.Nodes = append(objects.Nodes, node(fmt.Sprint("n", at)))
-		objects.Pods = append(objects.Pods, pod(fmt.Sprint("p", at), fmt.Sprint("n", at), cpu))
+		trimtab.Add(objects, node(fmt.Sprint("n", at)))
+		trimtab.Add(objects, pod(fmt.Sprint("p", at), fmt.Sprint("n", at), cpu))
 	}
 	return objects, nil
 }
 
 func group(name string, price float64, nodes ...string) *trimtab.NodeGroup {
-	made := &trimtab.NodeGroup{}
-	made.Name = name
-	made.Spec.MaxSize, made.Spec.Nodes, made.Spec.Price = ptr.To(int32(10)), nodes, &price
-	made.Spec.Template = node("template-" + name)
-	return made
+	return trimtab.NewNodeGroup(name, trimtab.NodeGroupSpec{
+		MaxSize: ptr.To(int32(10)), Nodes: nodes, Price: &price, Template: &trimtab.NodeTemplate{Node: *node("template-" + name)},
+	})
 }
 
 func TestThePlansNodesComeFirstAndTheFullNodeStays(t *testing.T) {
@@ -130,9 +128,9 @@ func TestThePlansNodesComeFirstAndTheFullNodeStays(t *testing.T) {
 
 func TestTheCheaperGroupGrows(t *testing.T) {
 	client, _ := planner(t)
-	waiting := func() (trimtab.Objects, error) {
+	waiting := func() (*trimtab.Cluster, error) {
 		objects, err := cluster()
-		objects.Pods = append(objects.Pods, pod("w1", "", "3900m"), pod("w2", "", "3900m"))
+		trimtab.Add(objects, pod("w1", "", "3900m"), pod("w2", "", "3900m"))
 		return objects, err
 	}
 	advisor := autoscaler.NewAdvisor(client, waiting, autoscaler.Settings{})
@@ -149,7 +147,7 @@ func TestWhatCannotBeReadIsNoPlanAndIsTold(t *testing.T) {
 	}
 	broken := errors.New("no lists yet")
 	var told error
-	advisor := autoscaler.NewAdvisor(client, func() (trimtab.Objects, error) { return trimtab.Objects{}, broken }, autoscaler.Settings{
+	advisor := autoscaler.NewAdvisor(client, func() (*trimtab.Cluster, error) { return nil, broken }, autoscaler.Settings{
 		Failed: func(err error) { told = err },
 	})
 	if advisor.PlanRemovals(context.Background(), nil) != nil || !errors.Is(told, broken) {

@@ -14,8 +14,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	pscheduling "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
-
-	"trimtab.dev/clients/go/trimtab"
 )
 
 // placeKeys are the labels that a planned node is pinned to, but for those of which minValues ask for several.
@@ -82,10 +80,7 @@ func poolGroups(pool *v1.NodePool, types map[string]*cloudprovider.InstanceType)
 // ask: in so many zones, of so many capacity types, of so many types. A NodePool with too few values gets no new nodes
 // by a plan.
 func withMinValues(requirements scheduling.Requirements, groups []*Group) []*Group {
-	required, offers := []trimtab.MinValues{}, []*trimtab.MachineOffer{}
-	for _, group := range groups {
-		offers = append(offers, &trimtab.MachineOffer{Labels: group.Template.Labels, Allocatable: group.Template.Status.Allocatable})
-	}
+	required := []minValues{}
 	for _, key := range slices.Sorted(maps.Keys(requirements)) {
 		least := lo.FromPtr(requirements[key].MinValues())
 		if least == 0 {
@@ -100,9 +95,9 @@ func withMinValues(requirements scheduling.Requirements, groups []*Group) []*Gro
 		if len(values) < least {
 			return nil
 		}
-		required = append(required, trimtab.MinValues{Key: key, Count: least})
+		required = append(required, minValues{key, least})
 	}
-	for at, room := range trimtab.RoomWithMinValues(required, offers) {
+	for at, room := range roomWithMinValues(required, groups) {
 		groups[at].Room = room
 	}
 	return groups

@@ -93,6 +93,7 @@ func (o *observer) addNode(found *Cluster, groups *nodeGroups, node *state.State
 // would place none, because it is not initialized or has changed within consolidateAfter.
 func (o *observer) copyOf(found *Cluster, node *state.StateNode, mayLeave bool) *corev1.Node {
 	made := node.Node.DeepCopy()
+	made.ResourceVersion = "" // it differs from that node
 	made.Spec.Taints = node.Taints()
 	made.Status.Allocatable = node.Allocatable()
 	if !mayLeave {
@@ -127,7 +128,7 @@ func (o *observer) addObjects(ctx context.Context, found *Cluster, leaving map[s
 				continue
 			}
 			pod = pod.DeepCopy()
-			pod.Spec.NodeName = ""
+			pod.Spec.NodeName, pod.ResourceVersion = "", ""
 		}
 		found.Pods = append(found.Pods, pod)
 	}

@@ -31,11 +31,7 @@ type remote struct {
 }
 
 func (r *remote) Plan(ctx context.Context, cluster *Cluster, now time.Time) (*Plan, error) {
-	snapshot, err := snapshotOf(cluster)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := r.client.Plan(ctx, snapshot, requestOf(cluster, r.clusterName, r.settings, now))
+	answer, err := r.client.Plan(ctx, objectsOf(cluster), requestOf(cluster, r.clusterName, r.settings, now))
 	if err != nil {
 		return nil, err
 	}

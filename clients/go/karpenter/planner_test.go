@@ -69,11 +69,8 @@ func TestOfTwoControllersOfOneNameTheOneWithTheNewestPodIsThere(t *testing.T) {
 	}
 	pods := &corev1.PodList{}
 	lo.Must0(w.client.List(w.ctx, pods))
-	snapshot, err := snapshotOf(&Cluster{Pods: pointers(pods.Items)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if owners := snapshot.GetOwners(); len(owners) != 1 || owners[0].GetUid() != "third" || owners[0].GetDesiredReplicas() != 1 {
+	owners := controllersOf(pointers(pods.Items))
+	if len(owners) != 1 || owners[0].GetUID() != "third" || owners[0].Object["spec"].(map[string]any)["replicas"] != int64(1) {
 		t.Errorf("got %v", owners)
 	}
 }

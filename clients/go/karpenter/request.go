@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"google.golang.org/protobuf/proto"
@@ -25,45 +25,47 @@ import (
 	"trimtab.dev/clients/go/trimtabv1"
 )
 
-// snapshotOf returns the cluster in the form for the planner.
-func snapshotOf(cluster *Cluster) (*trimtabv1.ClusterSnapshot, error) {
-	objects := trimtab.Objects{
-		Nodes: cluster.Nodes, Pods: cluster.Pods, Namespaces: cluster.Namespaces, PodDisruptionBudgets: cluster.Budgets,
-		DaemonSets: cluster.DaemonSets, PersistentVolumeClaims: cluster.Claims, PersistentVolumes: cluster.Volumes,
-		StorageClasses: cluster.Classes, CSINodes: cluster.CSINodes,
-	}
-	addControllers(&objects)
+// objectsOf returns the cluster in the form for the planner.
+func objectsOf(cluster *Cluster) *trimtab.Cluster {
+	found := &trimtab.Cluster{Listed: []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")}}
+	trimtab.Add(found, cluster.Nodes...)
+	trimtab.Add(found, cluster.Pods...)
+	trimtab.Add(found, cluster.Namespaces...)
+	trimtab.Add(found, cluster.Budgets...)
+	trimtab.Add(found, cluster.DaemonSets...)
+	trimtab.Add(found, cluster.Claims...)
+	trimtab.Add(found, cluster.Volumes...)
+	trimtab.Add(found, cluster.Classes...)
+	trimtab.Add(found, cluster.CSINodes...)
+	trimtab.Add(found, controllersOf(cluster.Pods)...)
 	for _, group := range cluster.Groups {
-		objects.NodeGroups = append(objects.NodeGroups, nodeGroup(group))
+		trimtab.Add(found, nodeGroup(group))
 	}
-	built, err := trimtab.Build(objects)
-	if err != nil {
-		return nil, fmt.Errorf("building the snapshot, %w", err)
-	}
-	return built.Message, nil
+	return found
 }
 
 func nodeGroup(group *Group) *trimtab.NodeGroup {
-	made := &trimtab.NodeGroup{}
-	made.Name = group.ID
-	made.Spec.MaxSize, made.Spec.TargetSize = proto.Int32(int32(group.Most)), proto.Int32(int32(group.Size()))
-	made.Spec.Nodes, made.Spec.Template = group.Nodes, group.Template
-	if group.Template != nil && group.Upcoming == 0 { // what is ordered has all its room
-		made.Spec.Template = group.Template.DeepCopy()
-		made.Spec.Template.Status.Allocatable = group.Room
+	spec := trimtab.NodeGroupSpec{
+		MaxSize: proto.Int32(int32(group.Most)), TargetSize: proto.Int32(int32(group.Size())), Nodes: group.Nodes,
+	}
+	if group.Template != nil {
+		spec.Template = &trimtab.NodeTemplate{Node: *group.Template}
+		if group.Upcoming == 0 { // what is ordered has all its room
+			spec.Template.Status.Allocatable = group.Room
+		}
 	}
 	if !math.IsNaN(group.Price) {
-		made.Spec.Price = proto.Float64(group.Price)
+		spec.Price = proto.Float64(group.Price)
 	}
-	return made
+	return trimtab.NewNodeGroup(group.ID, spec)
 }
 
-// addControllers adds the controllers that pods name. Karpenter does not watch them, so each counts as having as many
+// controllersOf returns the controllers that pods name. Karpenter does not watch them, so each counts as having as many
 // replicas as it has pods: it is there, and will create its pods again. Of two of one name, of which one has been
 // created again, the one with the newest pod is there.
-func addControllers(objects *trimtab.Objects) {
+func controllersOf(pods []*corev1.Pod) []*unstructured.Unstructured {
 	owners := map[types.UID]*owner{}
-	for _, pod := range objects.Pods {
+	for _, pod := range pods {
 		reference := metav1.GetControllerOfNoCopy(pod)
 		if reference == nil {
 			continue
@@ -85,20 +87,29 @@ func addControllers(objects *trimtab.Objects) {
 			there[one.name()] = one
 		}
 	}
+	found := []*unstructured.Unstructured{}
 	for _, one := range there {
-		one.add(objects)
+		if replicas := replicasOf[one.kind()]; replicas != "" {
+			found = append(found, one.object(replicas))
+		}
 	}
+	return found
+}
+
+// replicasOf has the field of `spec` with the number of pods, by kind of controller.
+var replicasOf = map[string]string{
+	"apps/ReplicaSet": "replicas", "apps/StatefulSet": "replicas", "batch/Job": "parallelism", "v1/ReplicationController": "replicas",
 }
 
 // owner is a controller as its pods tell of it.
 type owner struct {
 	namespace string
 	reference metav1.OwnerReference
-	count     int32
+	count     int64
 	newest    metav1.Time
 }
 
-// kind returns "group/kind".
+// kind returns "group/kind", with "v1" for the core group.
 func (o *owner) kind() string {
 	group, _, _ := strings.Cut(o.reference.APIVersion, "/")
 	return group + "/" + o.reference.Kind
@@ -106,25 +117,12 @@ func (o *owner) kind() string {
 
 func (o *owner) name() string { return o.kind() + "/" + o.namespace + "/" + o.reference.Name }
 
-func (o *owner) add(objects *trimtab.Objects) {
-	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
-	count := o.count
-	switch o.kind() {
-	case "apps/ReplicaSet":
-		objects.ReplicaSets = append(objects.ReplicaSets, &appsv1.ReplicaSet{
-			ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &count}, Status: appsv1.ReplicaSetStatus{Replicas: count},
-		})
-	case "apps/StatefulSet":
-		objects.StatefulSets = append(objects.StatefulSets, &appsv1.StatefulSet{
-			ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &count}, Status: appsv1.StatefulSetStatus{Replicas: count},
-		})
-	case "batch/Job":
-		objects.Jobs = append(objects.Jobs, &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Parallelism: &count}})
-	case "v1/ReplicationController":
-		objects.ReplicationControllers = append(objects.ReplicationControllers, &corev1.ReplicationController{
-			ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Replicas: &count}, Status: corev1.ReplicationControllerStatus{Replicas: count},
-		})
-	}
+func (o *owner) object(replicas string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": o.reference.APIVersion, "kind": o.reference.Kind,
+		"metadata": map[string]any{"namespace": o.namespace, "name": o.reference.Name, "uid": string(o.reference.UID)},
+		"spec":     map[string]any{replicas: o.count}, "status": map[string]any{"replicas": o.count},
+	}}
 }
 
 // requestOf returns the request for a replacement in one wave, by Karpenter's rules: it evicts pods with local storage

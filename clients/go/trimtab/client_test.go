@@ -2,6 +2,8 @@ package trimtab_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"trimtab.dev/clients/go/trimtab"
 	pb "trimtab.dev/clients/go/trimtabv1"
@@ -49,8 +55,8 @@ func request() *pb.PlanRequest {
 
 func TestAPlanOfSparePodsFreesNodes(t *testing.T) {
 	planner := client(t, plannerAddress(t), trimtab.Options{})
-	snapshot := build(t, cluster(4, 2))
-	first, err := planner.Plan(t.Context(), snapshot, request())
+	objects := cluster(4, 2)
+	first, err := planner.Plan(t.Context(), objects.now(), request())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +65,7 @@ func TestAPlanOfSparePodsFreesNodes(t *testing.T) {
 	}
 	later := request()
 	later.Now, later.State = timestamppb.New(created.Add(25*time.Hour)), first.State
-	second, err := planner.Plan(t.Context(), snapshot, later)
+	second, err := planner.Plan(t.Context(), objects.now(), later)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,73 +74,95 @@ func TestAPlanOfSparePodsFreesNodes(t *testing.T) {
 	}
 }
 
-func TestTheVersionAfterADeltaIsThatOfTheWholeSnapshot(t *testing.T) {
+func TestAPlanOverWhatHasChangedIsThatOverTheWholeCluster(t *testing.T) {
 	var sent sentBytes
 	options := trimtab.Options{DialOptions: []grpc.DialOption{grpc.WithStatsHandler(&sent)}}
 	planner := client(t, plannerAddress(t), options)
 	objects := cluster(400, 10)
-	if _, err := planner.Plan(t.Context(), build(t, objects), request()); err != nil {
+	for at, one := range objects.nodes {
+		one.UID, one.ResourceVersion = types.UID(one.Name), strconv.Itoa(at) // compared by it
+	}
+	if _, err := planner.Plan(t.Context(), objects.now(), request()); err != nil {
 		t.Fatal(err)
 	}
 	whole := sent.Swap(0)
-	// One pod goes, one comes, one moves; a node is tainted, one goes.
-	objects.Pods = append(objects.Pods[1:], pod("another", "n0007"))
-	moved := objects.Pods[100].DeepCopy()
+	// One pod goes, one comes, one moves; a node is cordoned, one goes.
+	objects.pods = append(objects.pods[1:], pod("another", "n0007"))
+	moved := objects.pods[100].DeepCopy()
 	moved.Spec.NodeName = "n0009"
-	objects.Pods[100] = moved
-	objects.Nodes[3].Spec.Unschedulable = true
-	objects.Nodes = objects.Nodes[:399]
-	after := build(t, objects)
-	answer, err := planner.Plan(t.Context(), after, request())
+	objects.pods[100] = moved
+	cordoned := objects.nodes[3].DeepCopy()
+	cordoned.Spec.Unschedulable, cordoned.ResourceVersion = true, "1000"
+	objects.nodes[3] = cordoned
+	objects.nodes = objects.nodes[:399]
+	answer, err := planner.Plan(t.Context(), objects.now(), request())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if delta := sent.Load(); delta*5 > whole {
-		t.Errorf("%d bytes were sent for the change, %d for the whole snapshot", delta, whole)
+	if changes := sent.Load(); changes*50 > whole {
+		t.Errorf("%d bytes were sent for the change, %d for the whole cluster", changes, whole)
 	}
-	fresh, err := client(t, plannerAddress(t), trimtab.Options{}).Plan(t.Context(), after, request())
+	fresh, err := client(t, plannerAddress(t), trimtab.Options{}).Plan(t.Context(), objects.now(), request())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if answer.SnapshotVersion != fresh.SnapshotVersion {
-		t.Error("the planner has another snapshot after the delta")
+		t.Error("the planner has another cluster after the change")
 	}
 	answer.Diagnostics, fresh.Diagnostics = nil, nil
 	if !proto.Equal(answer, fresh) {
-		t.Error("the plan over a delta is another one")
+		t.Error("the plan over what has changed is another one")
 	}
 }
 
-func TestADeltaOfTheCallersOwnNeedsItsBase(t *testing.T) {
+func TestOtherAnnotationsWithNumbersAreSentForAllPods(t *testing.T) {
+	objects := cluster(2, 3)
+	for at, one := range objects.pods {
+		one.Annotations = map[string]string{"example.com/cost": strconv.Itoa(at)}
+		one.UID, one.ResourceVersion = types.UID(one.Name), "1"
+	}
+	asked := request()
+	asked.Decisions = []pb.Decision_Code{pb.Decision_POD_COSTS}
 	planner := client(t, plannerAddress(t), trimtab.Options{})
-	before, after := build(t, cluster(5, 2)), build(t, cluster(6, 2))
-	first, err := planner.Plan(t.Context(), before, request())
+	if _, err := planner.Plan(t.Context(), objects.now(), asked); err != nil {
+		t.Fatal(err)
+	}
+	terms := []*pb.PodCostTerm{{Strategy: pb.PodCostStrategy_ACCUMULATED_WORK, Annotation: "example.com/cost", Weight: proto.Float64(1)}}
+	asked.Settings = &pb.PlanSettings{PodCosts: &pb.PodCostSettings{Targets: []*pb.PodCostTarget{{Strategies: terms}}}}
+	answer, err := planner.Plan(t.Context(), objects.now(), asked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	delta, err := trimtab.Delta(before, after)
-	if err != nil || delta == nil {
-		t.Fatal(delta, err)
+	fresh, err := client(t, plannerAddress(t), trimtab.Options{}).Plan(t.Context(), objects.now(), asked)
+	if err != nil || !proto.Equal(answer.PodCosts, fresh.PodCosts) || answer.SnapshotVersion != fresh.SnapshotVersion {
+		t.Errorf("costs are %v, of a new client %v, %v", answer.PodCosts, fresh.GetPodCosts(), err)
 	}
-	second, err := planner.PlanDelta(t.Context(), delta, first.SnapshotVersion, request())
+}
+
+func TestAListWithoutObjectsSaysThatThereAreNone(t *testing.T) {
+	planner := client(t, plannerAddress(t), trimtab.Options{})
+	objects := cluster(1, 1)
+	objects.pods[0].Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+	}}}
+	unknown, err := planner.Plan(t.Context(), objects.now(), request())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.Diagnostics.NodeCount != 6 {
-		t.Errorf("the planner sees %d nodes", second.Diagnostics.NodeCount)
-	}
-	_, err = planner.PlanDelta(t.Context(), delta, "unknown", request())
-	if trimtab.ReasonOf(err) != pb.ErrorReason_SNAPSHOT_BASE_UNKNOWN {
-		t.Errorf("the error is %v", err)
+	now := objects.now()
+	now.Listed = []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")}
+	none, err := planner.Plan(t.Context(), now, request())
+	if err != nil || unknown.SnapshotVersion == none.SnapshotVersion {
+		t.Errorf("it makes no difference, %v", err)
 	}
 }
 
 func TestCheckFitAnswersForEachPodInOrder(t *testing.T) {
 	planner := client(t, plannerAddress(t), trimtab.Options{})
 	objects := cluster(3, 1)
-	objects.Pods = append(objects.Pods, pod("waiting-b", ""), pod("waiting-a", ""))
+	objects.pods = append(objects.pods, pod("waiting-b", ""), pod("waiting-a", ""))
 	var pods []string
-	err := planner.CheckFit(t.Context(), build(t, objects), request(), func(answer *pb.CheckFitResponse) error {
+	err := planner.CheckFit(t.Context(), objects.now(), request(), func(answer *pb.CheckFitResponse) error {
 		pods = append(pods, answer.Pod)
 		return nil
 	})
@@ -146,17 +174,30 @@ func TestCheckFitAnswersForEachPodInOrder(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfThePlannerSaysReasonTableAndRow(t *testing.T) {
+func TestAnErrorOfThePlannerSaysReasonObjectAndField(t *testing.T) {
 	planner := client(t, plannerAddress(t), trimtab.Options{})
-	snapshot := build(t, cluster(2, 1))
-	snapshot.Nodes[1].Name = snapshot.Nodes[0].Name
-	_, err := planner.Plan(t.Context(), snapshot, request())
-	if trimtab.ReasonOf(err) != pb.ErrorReason_SNAPSHOT_INVALID {
+	objects := cluster(2, 1)
+	objects.pods[0].Spec.Tolerations = []corev1.Toleration{{Effect: "x"}}
+	_, err := planner.Plan(t.Context(), objects.now(), request())
+	var own *trimtab.Error
+	if !asError(err, &own) || own.Code != codes.InvalidArgument || own.Reason != pb.ErrorReason_OBJECT_INVALID {
 		t.Fatalf("the error is %v", err)
 	}
-	var own *trimtab.Error
-	if !asError(err, &own) || own.Code != codes.InvalidArgument || own.Metadata["table"] != "nodes" {
+	if own.Metadata["kind"] != "Pod" || own.Metadata["field"] != "spec.tolerations[0].effect" {
 		t.Errorf("the error is %+v", own)
+	}
+}
+
+func TestAnObjectThatIsGivenTwiceOrNamesNoKindIsAnError(t *testing.T) {
+	planner := client(t, "127.0.0.1:1", trimtab.Options{})
+	for text, object := range map[string]trimtab.Object{
+		"Pod default/p is given twice":          &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
+		"an object has no apiVersion and kind:": &trimtab.NodeGroup{},
+	} {
+		_, err := planner.Plan(t.Context(), &trimtab.Cluster{Objects: []trimtab.Object{object, object}}, request())
+		if err == nil || !strings.HasPrefix(err.Error(), text) {
+			t.Errorf("the error is %v", err)
+		}
 	}
 }
 
@@ -168,46 +209,19 @@ func TestSettingsThatRestrictNeedTheirFeature(t *testing.T) {
 	planner := client(t, plannerAddress(t), trimtab.Options{})
 	asked := request()
 	asked.Settings = settings
-	if _, err := planner.Plan(t.Context(), build(t, cluster(2, 1)), asked); err != nil {
+	if _, err := planner.Plan(t.Context(), cluster(2, 1).now(), asked); err != nil {
 		t.Error(err)
 	}
 	asked.RequiredFeatures = []string{"of-the-future"}
-	_, err := planner.Plan(t.Context(), build(t, cluster(2, 1)), asked)
+	_, err := planner.Plan(t.Context(), cluster(2, 1).now(), asked)
 	if trimtab.ReasonOf(err) != pb.ErrorReason_FEATURE_UNKNOWN {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestASnapshotWithDevicesNeedsAPlannerThatKnowsThem(t *testing.T) {
-	plain := build(t, cluster(2, 1))
-	withDevices, withClaim := proto.CloneOf(plain), proto.CloneOf(plain)
-	withDevices.Devices = &pb.Devices{Classes: []*pb.DeviceClass{{Name: "gpu"}}}
-	withClaim.PodSpecs[0].Claims = []*pb.PodClaim{{Name: "gpu", Problem: "the claim is missing"}}
-	if found := trimtab.SnapshotFeatures(plain); len(found) != 0 {
-		t.Errorf("without devices, the features are %v", found)
-	}
-	for _, snapshot := range []*pb.ClusterSnapshot{withDevices, withClaim} {
-		if found := trimtab.SnapshotFeatures(snapshot); len(found) != 1 || found[0] != "devices" {
-			t.Errorf("the features are %v", found)
-		}
-		planner := client(t, plannerAddress(t), trimtab.Options{})
-		if _, err := planner.Plan(t.Context(), snapshot, request()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestInfoAndBalancing(t *testing.T) {
-	planner := client(t, plannerAddress(t), trimtab.Options{})
-	info, err := planner.Info(t.Context())
+func TestInfoTellsTheFeatures(t *testing.T) {
+	info, err := client(t, plannerAddress(t), trimtab.Options{}).Info(t.Context())
 	if err != nil || len(info.Features) == 0 {
 		t.Errorf("the planner's features are %v, %v", info.GetFeatures(), err)
-	}
-	split, err := planner.BalanceScaleUp(t.Context(), &pb.BalanceScaleUpRequest{
-		NewNodes:   3,
-		NodeGroups: []*pb.NodeGroupSize{{NodeGroup: "a", MaxSize: 9}, {NodeGroup: "b", MaxSize: 9, CurrentSize: 1}},
-	})
-	if err != nil || len(split.Splits) != 2 || split.Splits[0].NewSize != 2 {
-		t.Errorf("the split is %v, %v", split, err)
 	}
 }

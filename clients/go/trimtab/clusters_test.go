@@ -2,7 +2,6 @@ package trimtab_test
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"trimtab.dev/clients/go/trimtab"
-	pb "trimtab.dev/clients/go/trimtabv1"
 )
 
 var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -56,37 +54,46 @@ func pod(name, onNode string) *corev1.Pod {
 	}
 }
 
-// cluster returns nodes with a few pods each, in one group.
-func cluster(nodes, podsPerNode int) trimtab.Objects {
-	out := trimtab.Objects{
-		NodeGroups: []*trimtab.NodeGroup{{
-			ObjectMeta: metav1.ObjectMeta{Name: "workers"},
-			Spec:       trimtab.NodeGroupSpec{MaxSize: ptr.To(int32(nodes + 10)), Price: ptr.To(0.25), Template: node("template")},
-		}},
-		ReplicaSets: []*appsv1.ReplicaSet{{
-			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "uid-web"},
-			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(nodes * podsPerNode))},
-			Status:     appsv1.ReplicaSetStatus{Replicas: int32(nodes * podsPerNode)},
-		}},
-	}
-	for i := range nodes {
-		name := fmt.Sprintf("n%04d", i)
-		out.Nodes = append(out.Nodes, node(name))
-		out.NodeGroups[0].Spec.Nodes = append(out.NodeGroups[0].Spec.Nodes, name)
-		for j := range podsPerNode {
-			one := pod(fmt.Sprintf("web-%04d-%02d", i, j), name)
-			one.UID = "" // one is made of the name
-			out.Pods = append(out.Pods, one)
-		}
-	}
+// objects are those of a test's cluster, by kind.
+type objects struct {
+	nodes  []*corev1.Node
+	pods   []*corev1.Pod
+	group  *trimtab.NodeGroup
+	owners []*appsv1.ReplicaSet
+}
+
+// now returns the cluster as it is now.
+func (o *objects) now() *trimtab.Cluster {
+	out := &trimtab.Cluster{}
+	trimtab.Add(out, o.nodes...)
+	trimtab.Add(out, o.pods...)
+	trimtab.Add(out, o.group)
+	trimtab.Add(out, o.owners...)
 	return out
 }
 
-func build(t *testing.T, objects trimtab.Objects) *pb.ClusterSnapshot {
-	t.Helper()
-	snapshot, err := trimtab.Build(objects)
-	if err != nil {
-		t.Fatal(err)
+// cluster returns nodes with a few pods each, in one group.
+func cluster(nodes, podsPerNode int) *objects {
+	spec := trimtab.NodeGroupSpec{
+		MaxSize: ptr.To(int32(nodes + 10)), Price: ptr.To(0.25), Template: &trimtab.NodeTemplate{Node: *node("template")},
 	}
-	return snapshot.Message
+	out := &objects{owners: []*appsv1.ReplicaSet{{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "uid-web"},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr.To(int32(nodes * podsPerNode)), Template: corev1.PodTemplateSpec{Spec: pod("", "").Spec},
+		},
+		Status: appsv1.ReplicaSetStatus{Replicas: int32(nodes * podsPerNode)},
+	}}}
+	for i := range nodes {
+		name := fmt.Sprintf("n%04d", i)
+		out.nodes = append(out.nodes, node(name))
+		spec.Nodes = append(spec.Nodes, name)
+		for j := range podsPerNode {
+			one := pod(fmt.Sprintf("web-%04d-%02d", i, j), name)
+			one.UID = "" // one is made of the name
+			out.pods = append(out.pods, one)
+		}
+	}
+	out.group = trimtab.NewNodeGroup("workers", spec)
+	return out
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"trimtab.dev/clients/go/trimtab"
 	pb "trimtab.dev/clients/go/trimtabv1"
@@ -31,12 +29,8 @@ func ExampleClient_Plan() {
 	}
 	var state *pb.PlanState
 	for round := range 2 {
-		snapshot, err := trimtab.Build(cluster(4, 2)) // what the informers have now
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		plan, err := client.Plan(ctx, snapshot.Message, &pb.PlanRequest{
+		now := cluster(4, 2).now() // what the informers have now
+		plan, err := client.Plan(ctx, now, &pb.PlanRequest{
 			Cluster:   "production",
 			Decisions: []pb.Decision_Code{pb.Decision_SCALE_DOWN},
 			Now:       timestamppb.New(time.Date(2026, 1, 2, round, 0, 0, 0, time.UTC)),
@@ -52,15 +46,6 @@ func ExampleClient_Plan() {
 	// Prints:
 	// unneeded: 3 to be drained: 0
 	// unneeded: 3 to be drained: 3
-}
-
-func ExampleBuild() {
-	snapshot, err := trimtab.Build(trimtab.Objects{
-		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}},
-		Pods:  []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "empty", Namespace: "default"}}},
-	})
-	fmt.Println(snapshot, err)
-	// Output: <nil> Pod default/empty: spec.containers: there is none; give the whole pod
 }
 
 func TestTheExampleOfALoopPrintsWhatItSays(t *testing.T) {

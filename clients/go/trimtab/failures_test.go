@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"trimtab.dev/clients/go/trimtab"
@@ -31,6 +33,7 @@ type failingPlanner struct {
 	errors []error
 	calls  []*pb.PlanRequest
 	sizes  []int
+	parts  [][]int
 	meta   []metadata.MD
 	wait   time.Duration
 }
@@ -39,7 +42,7 @@ func (p *failingPlanner) Plan(stream grpc.ClientStreamingServer[pb.PlanRequestPa
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var header *pb.PlanRequest
-	size := 0
+	size, parts := 0, []int{}
 	for {
 		part, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -48,13 +51,17 @@ func (p *failingPlanner) Plan(stream grpc.ClientStreamingServer[pb.PlanRequestPa
 		if err != nil {
 			return err
 		}
+		parts = append(parts, proto.Size(part))
 		if part.GetRequest() != nil {
 			header = part.GetRequest()
 		}
-		size += len(part.GetSnapshot().GetData())
+		for _, one := range part.GetObjects().GetPut() {
+			size += len(one)
+		}
 	}
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	p.calls, p.sizes, p.meta = append(p.calls, header), append(p.sizes, size), append(p.meta, md)
+	p.parts = append(p.parts, parts)
 	select {
 	case <-time.After(p.wait):
 	case <-stream.Context().Done():
@@ -65,9 +72,7 @@ func (p *failingPlanner) Plan(stream grpc.ClientStreamingServer[pb.PlanRequestPa
 		p.errors = p.errors[1:]
 		return err
 	}
-	return stream.SendAndClose(&pb.PlanResponse{
-		SnapshotVersion: "v1", StateVersion: "s1", State: &pb.PlanState{Slack: &pb.SlackState{}},
-	})
+	return stream.SendAndClose(&pb.PlanResponse{SnapshotVersion: "v1"})
 }
 
 func failure(code codes.Code, reason pb.ErrorReason_Code) error {
@@ -91,6 +96,24 @@ func serve(t *testing.T, planner pb.PlannerServer, options ...grpc.ServerOption)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return listener.Addr().String()
+}
+
+func TestObjectsAndDeletionsAreSentInPartsOfAMebibyte(t *testing.T) {
+	server := &failingPlanner{}
+	planner := client(t, serve(t, server), trimtab.Options{})
+	for _, one := range []*objects{cluster(400, 20), cluster(1, 1)} {
+		if _, err := planner.Plan(t.Context(), one.now(), request()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(server.parts) != 2 || len(server.parts[0]) < 4 || len(server.parts[1]) != 2 {
+		t.Fatalf("the parts have %v bytes", server.parts)
+	}
+	for _, sizes := range server.parts {
+		if slices.Max(sizes) > 1<<20+1<<14 {
+			t.Errorf("the parts have %v bytes", sizes)
+		}
+	}
 }
 
 func repeated(err error, count int) []error {
@@ -120,7 +143,7 @@ func TestACallIsRepeatedWhileThePlannerIsUnavailableOrOverloaded(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			server := &failingPlanner{errors: one.errors}
-			_, err := client(t, serve(t, server), trimtab.Options{}).Plan(t.Context(), nil, request())
+			_, err := client(t, serve(t, server), trimtab.Options{}).Plan(t.Context(), &trimtab.Cluster{}, request())
 			if trimtab.ReasonOf(err) != one.reason || (err == nil) != (one.reason == pb.ErrorReason_UNSPECIFIED) {
 				t.Errorf("the error is %v", err)
 			}
@@ -139,7 +162,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	server := &failingPlanner{wait: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := client(t, serve(t, server), trimtab.Options{}).Plan(ctx, nil, request())
+	_, err := client(t, serve(t, server), trimtab.Options{}).Plan(ctx, &trimtab.Cluster{}, request())
 	var own *trimtab.Error
 	if !errors.As(err, &own) || own.Code != codes.DeadlineExceeded {
 		t.Errorf("the error is %v", err)
@@ -148,23 +171,23 @@ func TestACallEndsWithItsContext(t *testing.T) {
 
 func TestNobodyListensIsAnErrorAfterTheCallsOfThePolicy(t *testing.T) {
 	options := trimtab.Options{Retry: trimtab.RetryPolicy{UnavailableCalls: 2}}
-	_, err := client(t, "127.0.0.1:1", options).Plan(t.Context(), nil, request())
+	_, err := client(t, "127.0.0.1:1", options).Plan(t.Context(), &trimtab.Cluster{}, request())
 	if !trimtab.IsUnavailable(err) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestTheWholeSnapshotIsSentWhereTheBaseIsUnknown(t *testing.T) {
+func TestTheWholeClusterIsSentWhereTheBaseIsUnknown(t *testing.T) {
 	server := &failingPlanner{}
 	planner := client(t, serve(t, server), trimtab.Options{})
 	objects := cluster(400, 10)
 	for range 2 {
-		if _, err := planner.Plan(t.Context(), build(t, objects), request()); err != nil {
+		if _, err := planner.Plan(t.Context(), objects.now(), request()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	server.errors = []error{failure(codes.FailedPrecondition, pb.ErrorReason_SNAPSHOT_BASE_UNKNOWN)}
-	if _, err := planner.Plan(t.Context(), build(t, objects), request()); err != nil {
+	if _, err := planner.Plan(t.Context(), objects.now(), request()); err != nil {
 		t.Fatal(err)
 	}
 	var bases []string
@@ -174,29 +197,8 @@ func TestTheWholeSnapshotIsSentWhereTheBaseIsUnknown(t *testing.T) {
 	if len(bases) != 4 || bases[0] != "" || bases[1] != "v1" || bases[2] != "v1" || bases[3] != "" {
 		t.Errorf("the bases are %q", bases)
 	}
-	if server.sizes[3] != server.sizes[0] || server.sizes[1]*10 > server.sizes[0] {
+	if server.sizes[3] != server.sizes[0] || server.sizes[1] != 0 {
 		t.Errorf("the sizes are %v", server.sizes)
-	}
-}
-
-func TestAStateThatThePlannerGaveIsNamedByItsVersionAsLongAsItIsKnown(t *testing.T) {
-	server := &failingPlanner{}
-	planner := client(t, serve(t, server), trimtab.Options{})
-	answer, err := planner.Plan(t.Context(), nil, request())
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := request()
-	again.State = answer.State
-	server.errors = []error{failure(codes.FailedPrecondition, pb.ErrorReason_STATE_UNKNOWN)}
-	if _, err := planner.Plan(t.Context(), nil, again); err != nil {
-		t.Fatal(err)
-	}
-	if one := server.calls[1]; one.StateVersion != "s1" || one.State != nil {
-		t.Errorf("the state is sent: %v", one)
-	}
-	if one := server.calls[2]; one.StateVersion != "" || one.State == nil {
-		t.Errorf("the state is not sent again: %v", one)
 	}
 }
 
@@ -204,7 +206,7 @@ func TestCallsNameTheirSessionAndTheirCluster(t *testing.T) {
 	server := &failingPlanner{}
 	planner := client(t, serve(t, server), trimtab.Options{})
 	for range 2 {
-		if _, err := planner.Plan(t.Context(), nil, request()); err != nil {
+		if _, err := planner.Plan(t.Context(), &trimtab.Cluster{}, request()); err != nil {
 			t.Fatal(err)
 		}
 	}

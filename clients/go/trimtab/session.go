@@ -2,136 +2,217 @@ package trimtab
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
 
-const (
-	// worthADeltaBytes : smaller snapshots are sent whole; to compare them would
-	// take longer.
-	worthADeltaBytes = 256 << 10
-	// surelyLargePods : a snapshot with this many pods is large, whatever its size,
-	// which takes as long to compute as its bytes.
-	surelyLargePods = 10_000
-	// internerGrowth : an interner with this many times the entries of its first
-	// snapshot is replaced.
-	internerGrowth = 4
-)
+// chunkBytes of objects are in one message.
+const chunkBytes = 1 << 20
 
-// session is what a client knows of what its planner has.
+// Object is an object of any kind: of k8s.io/api, Unstructured, or of a program's own types that name version and kind.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Cluster is a cluster as it is now. The client changes none of its objects, so they may come from informers; the
+// program must not change them afterwards.
+type Cluster struct {
+	// Objects are all that the planner is to know of, in any order. Kinds that it does not read are left out. One with a
+	// resourceVersion counts as unchanged while uid and version are the same; others are compared. A program that changes
+	// a copy of an object removes the version from it.
+	Objects []Object
+	// Listed are kinds whose objects are all here, even if there are none: "there is no claim" differs from not knowing.
+	Listed []schema.GroupVersionKind
+	// Status is what the actuator says; nil = there is none.
+	Status *pb.ActuatorStatus
+}
+
+// Add adds objects of one type to a cluster.
+func Add[T Object](cluster *Cluster, objects ...T) {
+	cluster.Objects = slices.Grow(cluster.Objects, len(objects))
+	for _, one := range objects {
+		cluster.Objects = append(cluster.Objects, one)
+	}
+}
+
+// objectKey is what an object is known by.
+type objectKey struct{ kind, namespace, name string }
+
+func (a objectKey) compare(b objectKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// sentObject is an object of a request. data : its JSON, where it has no version.
+type sentObject struct {
+	object  Object
+	of      schema.GroupVersionKind
+	read    *fields
+	version string
+	data    []byte
+}
+
+// session is what a planner has confirmed. numbers : keys of annotations that were sent.
 type session struct {
-	interner    *interner
-	firstSize   int
-	base        *internedSnapshot
-	baseVersion string
-
-	state        []byte
-	stateVersion string
+	base    string
+	objects map[objectKey]*sentObject
+	listed  []schema.GroupVersionKind
+	numbers []string
 }
 
-// payload is the data after the header. snapshot : of which it was made; nil =
-// not to be compared with the next one.
-type payload struct {
-	baseVersion string
-	data        []byte
-	snapshot    *internedSnapshot
+// changes are what a request sends, and the session after it.
+type changes struct {
+	next    session
+	base    string
+	put     []*sentObject
+	deleted []*pb.ObjectKey
+	lists   []schema.GroupVersionKind
 }
 
-// exchange makes a call with as little data as possible, and makes it with all
-// data if the planner lacks some.
-func (c *Client) exchange(
-	snapshot *pb.ClusterSnapshot, request *pb.PlanRequest, call func(*pb.PlanRequest, []byte) error,
-) (*internedSnapshot, error) {
-	header := proto.CloneOf(request)
-	requireFeatures(header, snapshot)
-	sent, err := c.known.payload(snapshot)
-	if err != nil {
-		return nil, err
+// changesTo returns what has changed since the last confirmed request, and all of a cluster without one.
+func (s *session) changesTo(cluster *Cluster, settings *pb.PlanSettings) (*changes, error) {
+	numbers, known := numbersOf(settings), *s
+	if known.base == "" || !slices.Equal(numbers, known.numbers) {
+		known = session{}
 	}
-	c.known.shortenState(header)
-	for {
-		header.BaseVersion = sent.baseVersion
-		err := call(header, sent.data)
-		reason := ReasonOf(err)
+	next := session{objects: make(map[objectKey]*sentObject, len(cluster.Objects)), listed: cluster.Listed, numbers: numbers}
+	found := &changes{next: next, base: known.base}
+	podFields := knownContract().kinds["/Pod"].fields.withAnnotations(numbers)
+	for _, object := range cluster.Objects {
+		key, made, err := sentOf(object, podFields)
+		before := known.objects[key]
 		switch {
-		case err == nil:
-			return sent.snapshot, nil
-		case sent.baseVersion != "" && wholeMayHelp(reason):
-			c.known.base = nil
-			sent.baseVersion = ""
-			if sent.data, err = proto.Marshal(snapshot); err != nil {
-				return nil, err
-			}
-		case reason == pb.ErrorReason_STATE_UNKNOWN && request.StateVersion == "" && header.StateVersion != "":
-			c.known.state = nil
-			header.StateVersion, header.State = "", request.State
-		default:
+		case err != nil:
 			return nil, err
+		case made == nil:
+			continue
+		case next.objects[key] != nil:
+			return nil, fmt.Errorf("%s %s/%s is given twice", key.kind, key.namespace, key.name)
+		case before == nil || before.version != made.version || !bytes.Equal(before.data, made.data):
+			found.put = append(found.put, made)
+		}
+		next.objects[key] = made
+	}
+	found.addDeleted(known.objects)
+	for _, of := range cluster.Listed {
+		if !slices.Contains(known.listed, of) {
+			found.lists = append(found.lists, of)
 		}
 	}
+	return found, nil
 }
 
-// wholeMayHelp says whether the whole snapshot may do where a delta failed: the
-// base is unknown or another one, or a row is invalid, and is then named as in
-// the whole snapshot.
-func wholeMayHelp(reason pb.ErrorReason_Code) bool {
-	return reason == pb.ErrorReason_SNAPSHOT_BASE_UNKNOWN || reason == pb.ErrorReason_SNAPSHOT_INVALID ||
-		reason == pb.ErrorReason_SNAPSHOT_MALFORMED
-}
-
-// payload returns the difference to the confirmed snapshot, or the whole one.
-func (s *session) payload(snapshot *pb.ClusterSnapshot) (payload, error) {
-	if snapshot.GetPods().GetCount() < surelyLargePods && proto.Size(snapshot) < worthADeltaBytes {
-		data, err := proto.Marshal(snapshot)
-		return payload{data: data}, err
-	}
-	interned := s.intern(snapshot)
-	if interned != nil && s.base != nil {
-		if delta, err := s.interner.difference(s.base, interned); err == nil {
-			data, err := proto.Marshal(delta)
-			return payload{s.baseVersion, data, interned}, err
+func (c *changes) addDeleted(known map[objectKey]*sentObject) {
+	gone := []objectKey{}
+	for key := range known {
+		if c.next.objects[key] == nil {
+			gone = append(gone, key)
 		}
 	}
-	data, err := proto.Marshal(snapshot)
-	return payload{"", data, interned}, err
+	slices.SortFunc(gone, objectKey.compare)
+	for _, key := range gone {
+		version, kind := known[key].of.ToAPIVersionAndKind()
+		c.deleted = append(c.deleted, &pb.ObjectKey{ApiVersion: version, Kind: kind, Namespace: key.namespace, Name: key.name})
+	}
 }
 
-// intern numbers a snapshot; nil for one that breaks the contract, whose row the
-// planner's error names.
-func (s *session) intern(snapshot *pb.ClusterSnapshot) *internedSnapshot {
-	if s.interner == nil || s.interner.size() > internerGrowth*s.firstSize {
-		s.interner, s.base, s.firstSize = newInterner(), nil, 0
+// sentOf returns an object as it is sent; nil = planners do not read its kind.
+func sentOf(object Object, podFields *fields) (objectKey, *sentObject, error) {
+	of, err := kindOf(object)
+	read := knownContract().kinds[of.Group+"/"+of.Kind]
+	if err != nil || read == nil {
+		return objectKey{}, nil, err
 	}
-	interned, err := s.interner.intern(snapshot)
+	key := objectKey{kind: read.name, name: object.GetName()}
+	if read.isNamespaced {
+		key.namespace = cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
+	}
+	made := &sentObject{object: object, of: of, read: read.fields}
+	if read.name == "Pod" {
+		made.read = podFields
+	}
+	if version := object.GetResourceVersion(); version != "" {
+		made.version = string(object.GetUID()) + "/" + version
+	} else {
+		made.data, err = made.json()
+	}
+	return key, made, err
+}
+
+// kindOf returns version and kind of an object. Those of k8s.io/api that informers hold do not name theirs.
+func kindOf(object Object) (schema.GroupVersionKind, error) {
+	if of := object.GetObjectKind().GroupVersionKind(); of.Kind != "" {
+		return of, nil
+	}
+	found, _, err := scheme.Scheme.ObjectKinds(object)
 	if err != nil {
-		return nil
+		return schema.GroupVersionKind{}, fmt.Errorf("an object has no apiVersion and kind: %w", err)
 	}
-	if s.firstSize == 0 {
-		s.firstSize = s.interner.size()
-	}
-	return interned
+	return found[0], nil
 }
 
-// shortenState replaces the state by its version if it is that of the last
-// answer.
-func (s *session) shortenState(header *pb.PlanRequest) {
-	if s.state == nil || header.State == nil {
-		return
+// json returns the object without what planners do not read.
+func (s *sentObject) json() ([]byte, error) {
+	if s.data != nil {
+		return s.data, nil
 	}
-	data, err := deterministic.Marshal(header.State)
-	if err == nil && bytes.Equal(data, s.state) {
-		header.State, header.StateVersion = nil, s.stateVersion
+	text, err := json.Marshal(s.object)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", s.of.Kind, s.object.GetNamespace(), s.object.GetName(), err)
 	}
+	head := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q`, s.of.GroupVersion(), s.of.Kind)
+	out, _ := appendRead(head, text, s.read)
+	if len(out) == len(head)+len("{}") {
+		return append(head, '}'), nil
+	}
+	out[len(head)] = ','
+	return out, nil
 }
 
-// confirm remembers what the planner has after an answer.
-func (s *session) confirm(answer *pb.PlanResponse, sent *internedSnapshot) error {
-	if sent != nil {
-		s.base, s.baseVersion = sent, answer.SnapshotVersion
+// send streams the objects in parts of about chunkBytes.
+func (c *changes) send(stream func(*pb.PlanRequestPart) error) error {
+	part, size := &pb.ObjectsPart{}, 0
+	flush := func() error {
+		full := &pb.PlanRequestPart{Part: &pb.PlanRequestPart_Objects{Objects: part}}
+		part, size = &pb.ObjectsPart{}, 0
+		return stream(full)
 	}
-	data, err := deterministic.Marshal(answer.GetState())
-	s.state, s.stateVersion = data, answer.StateVersion
-	return err
+	put := func(data []byte) (err error) {
+		if size > 0 && size+len(data) > chunkBytes {
+			err = flush()
+		}
+		part.Put, size = append(part.Put, data), size+len(data)
+		return err
+	}
+	for _, of := range c.lists {
+		if err := put(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"items":[]}`, of.GroupVersion(), of.Kind+"List")); err != nil {
+			return err
+		}
+	}
+	for _, one := range c.put {
+		data, err := one.json()
+		if err := errors.Join(err, put(data)); err != nil {
+			return err
+		}
+	}
+	for at, one := range c.deleted {
+		part.Delete, size = append(part.Delete, one), size+proto.Size(one)
+		if size > chunkBytes && at < len(c.deleted)-1 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
 }

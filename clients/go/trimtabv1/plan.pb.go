@@ -94,6 +94,77 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// The values; their meaning is that of the message.
+type NodeFate_Code int32
+
+const (
+	// No decision says it: SCALE_DOWN failed or was not requested, and the node
+	// is not replaced.
+	NodeFate_UNSPECIFIED NodeFate_Code = 0
+	// It is drained and deleted now, or deleted if no pod has to move.
+	NodeFate_GOES_NOW NodeFate_Code = 1
+	// It is not needed, and goes later: `reason`, `wave`, `goes_at`.
+	NodeFate_GOES_LATER NodeFate_Code = 2
+	// It goes by the replacement, which has new nodes first.
+	NodeFate_REPLACED NodeFate_Code = 3
+	// It stays.
+	NodeFate_STAYS NodeFate_Code = 4
+	// It is being deleted already.
+	NodeFate_LEAVING NodeFate_Code = 5
+	// It has registered and may still be starting
+	// (`PlannerSettings.max_node_startup_time`); no decision removes it.
+	NodeFate_COMING NodeFate_Code = 6
+)
+
+// Enum value maps for NodeFate_Code.
+var (
+	NodeFate_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "GOES_NOW",
+		2: "GOES_LATER",
+		3: "REPLACED",
+		4: "STAYS",
+		5: "LEAVING",
+		6: "COMING",
+	}
+	NodeFate_Code_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"GOES_NOW":    1,
+		"GOES_LATER":  2,
+		"REPLACED":    3,
+		"STAYS":       4,
+		"LEAVING":     5,
+		"COMING":      6,
+	}
+)
+
+func (x NodeFate_Code) Enum() *NodeFate_Code {
+	p := new(NodeFate_Code)
+	*p = x
+	return p
+}
+
+func (x NodeFate_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodeFate_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+}
+
+func (NodeFate_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[1]
+}
+
+func (x NodeFate_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodeFate_Code.Descriptor instead.
+func (NodeFate_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7, 0}
+}
+
 type Expander_Code int32
 
 const (
@@ -163,11 +234,11 @@ func (x Expander_Code) String() string {
 }
 
 func (Expander_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
 }
 
 func (Expander_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[1]
+	return &file_trimtab_v1_plan_proto_enumTypes[2]
 }
 
 func (x Expander_Code) Number() protoreflect.EnumNumber {
@@ -176,7 +247,7 @@ func (x Expander_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Expander_Code.Descriptor instead.
 func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // The values; their meaning is that of the message. The conditions that follow
@@ -260,11 +331,11 @@ func (x CapacityOutcome_Code) String() string {
 }
 
 func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (CapacityOutcome_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[2]
+	return &file_trimtab_v1_plan_proto_enumTypes[3]
 }
 
 func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
@@ -273,7 +344,7 @@ func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityOutcome_Code.Descriptor instead.
 func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type PlaceholderKind_Code int32
@@ -320,11 +391,11 @@ func (x PlaceholderKind_Code) String() string {
 }
 
 func (PlaceholderKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
 }
 
 func (PlaceholderKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[3]
+	return &file_trimtab_v1_plan_proto_enumTypes[4]
 }
 
 func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
@@ -333,7 +404,7 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type CandidateOrder_Code int32
@@ -382,11 +453,11 @@ func (x CandidateOrder_Code) String() string {
 }
 
 func (CandidateOrder_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
 }
 
 func (CandidateOrder_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[4]
+	return &file_trimtab_v1_plan_proto_enumTypes[5]
 }
 
 func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
@@ -395,7 +466,7 @@ func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CandidateOrder_Code.Descriptor instead.
 func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31, 0}
 }
 
 type PodCostStrategy_Code int32
@@ -483,11 +554,11 @@ func (x PodCostStrategy_Code) String() string {
 }
 
 func (PodCostStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
 }
 
 func (PodCostStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[5]
+	return &file_trimtab_v1_plan_proto_enumTypes[6]
 }
 
 func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
@@ -496,7 +567,7 @@ func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostStrategy_Code.Descriptor instead.
 func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type CapacityClassKind_Code int32
@@ -536,11 +607,11 @@ func (x CapacityClassKind_Code) String() string {
 }
 
 func (CapacityClassKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
 }
 
 func (CapacityClassKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[6]
+	return &file_trimtab_v1_plan_proto_enumTypes[7]
 }
 
 func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
@@ -549,7 +620,7 @@ func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityClassKind_Code.Descriptor instead.
 func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
 }
 
 type ProvisionedWhen_Code int32
@@ -588,11 +659,11 @@ func (x ProvisionedWhen_Code) String() string {
 }
 
 func (ProvisionedWhen_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
 }
 
 func (ProvisionedWhen_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[7]
+	return &file_trimtab_v1_plan_proto_enumTypes[8]
 }
 
 func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
@@ -601,7 +672,7 @@ func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
 func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
 }
 
 type ReplacementChoice_Code int32
@@ -644,11 +715,11 @@ func (x ReplacementChoice_Code) String() string {
 }
 
 func (ReplacementChoice_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
 }
 
 func (ReplacementChoice_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[8]
+	return &file_trimtab_v1_plan_proto_enumTypes[9]
 }
 
 func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
@@ -657,7 +728,7 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63, 0}
 }
 
 type Objective_Code int32
@@ -696,11 +767,11 @@ func (x Objective_Code) String() string {
 }
 
 func (Objective_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
 }
 
 func (Objective_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[9]
+	return &file_trimtab_v1_plan_proto_enumTypes[10]
 }
 
 func (x Objective_Code) Number() protoreflect.EnumNumber {
@@ -709,7 +780,7 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
 }
 
 type SearchEffort_Code int32
@@ -757,11 +828,11 @@ func (x SearchEffort_Code) String() string {
 }
 
 func (SearchEffort_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
 }
 
 func (SearchEffort_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[10]
+	return &file_trimtab_v1_plan_proto_enumTypes[11]
 }
 
 func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
@@ -770,7 +841,7 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
 }
 
 type TemplateSource_Code int32
@@ -810,11 +881,11 @@ func (x TemplateSource_Code) String() string {
 }
 
 func (TemplateSource_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
 }
 
 func (TemplateSource_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[11]
+	return &file_trimtab_v1_plan_proto_enumTypes[12]
 }
 
 func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
@@ -823,7 +894,7 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75, 0}
 }
 
 type Consolidation_Code int32
@@ -866,11 +937,11 @@ func (x Consolidation_Code) String() string {
 }
 
 func (Consolidation_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
 }
 
 func (Consolidation_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[12]
+	return &file_trimtab_v1_plan_proto_enumTypes[13]
 }
 
 func (x Consolidation_Code) Number() protoreflect.EnumNumber {
@@ -879,7 +950,7 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
 }
 
 type SlackStrategy_Code int32
@@ -925,11 +996,11 @@ func (x SlackStrategy_Code) String() string {
 }
 
 func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
 }
 
 func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[13]
+	return &file_trimtab_v1_plan_proto_enumTypes[14]
 }
 
 func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
@@ -938,7 +1009,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
 }
 
 type CapacityBufferReading_Code int32
@@ -979,11 +1050,11 @@ func (x CapacityBufferReading_Code) String() string {
 }
 
 func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[15].Descriptor()
 }
 
 func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[14]
+	return &file_trimtab_v1_plan_proto_enumTypes[15]
 }
 
 func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
@@ -992,7 +1063,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88, 0}
 }
 
 // A decision the planner can take.
@@ -1067,7 +1138,7 @@ type PlanRequest struct {
 	// every pod that is not on a node.
 	FitPods []string `protobuf:"bytes,11,rep,name=fit_pods,json=fitPods,proto3" json:"fit_pods,omitempty"`
 	// For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-	// `ScaleDownDecision.blockers`; each one in the snapshot, without
+	// `NodeVerdict.blocking_pods`; each one in the snapshot, without
 	// repetition. OPTIONAL: empty means none. Ignored by CheckFit.
 	ExplainNodes []string `protobuf:"bytes,12,rep,name=explain_nodes,json=explainNodes,proto3" json:"explain_nodes,omitempty"`
 	// Features that the planner must have, such as "resource-limits" (README,
@@ -1227,8 +1298,13 @@ type PlanResponse struct {
 	Replacement *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
 	// Present if CAPACITY_REQUESTS was requested.
 	CapacityRequests *CapacityRequestsDecision `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Nodes and money: now, after each decision, and after all of them.
+	Summary *PlanSummary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
+	// What becomes of each node: one entry for every node of the snapshot, sorted
+	// by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+	Nodes         []*NodeVerdict `protobuf:"bytes,12,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanResponse) Reset() {
@@ -1338,6 +1414,621 @@ func (x *PlanResponse) GetCapacityRequests() *CapacityRequestsDecision {
 	return nil
 }
 
+func (x *PlanResponse) GetSummary() *PlanSummary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetNodes() []*NodeVerdict {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Nodes and money of one plan. Prices are in the currency of the snapshot's;
+// a month has 730 hours.
+type PlanSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes of the snapshot that are not being deleted.
+	Now *ClusterFigures `protobuf:"bytes,1,opt,name=now,proto3" json:"now,omitempty"`
+	// One entry for each requested decision that did not fail, in the order in
+	// which they were taken; each counts from where the one before ends.
+	Decisions []*DecisionFigures `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// After all decisions, and all waves of each.
+	After *ClusterFigures `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// `saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
+	// costs more than it saves.
+	SavedPerMonth float64 `protobuf:"fixed64,6,opt,name=saved_per_month,json=savedPerMonth,proto3" json:"saved_per_month,omitempty"`
+	// No plan saves more: the bound of replacement, else that of scale-down
+	// (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,7,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	// Nodes that are being deleted; they are in no other number.
+	LeavingNodeCount int32 `protobuf:"varint,8,opt,name=leaving_node_count,json=leavingNodeCount,proto3" json:"leaving_node_count,omitempty"`
+	// Nodes that node groups requested before and that have not registered.
+	ComingNodeCount int32 `protobuf:"varint,9,opt,name=coming_node_count,json=comingNodeCount,proto3" json:"coming_node_count,omitempty"`
+	// What is assumed of prices, for people: as no node of the snapshot has a
+	// price (or, without nodes, no node group), all prices of this message and of
+	// `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+	// prices are the snapshot's.
+	Assumption string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	// Nodes that go by all decisions.
+	RemovedNodeCount int32 `protobuf:"varint,11,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes of all decisions.
+	AddedNodeCount int32 `protobuf:"varint,12,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PlanSummary) Reset() {
+	*x = PlanSummary{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSummary) ProtoMessage() {}
+
+func (x *PlanSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSummary.ProtoReflect.Descriptor instead.
+func (*PlanSummary) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PlanSummary) GetNow() *ClusterFigures {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetDecisions() []*DecisionFigures {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetSavedPerMonth() float64 {
+	if x != nil {
+		return x.SavedPerMonth
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetLeavingNodeCount() int32 {
+	if x != nil {
+		return x.LeavingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetComingNodeCount() int32 {
+	if x != nil {
+		return x.ComingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAssumption() string {
+	if x != nil {
+		return x.Assumption
+	}
+	return ""
+}
+
+func (x *PlanSummary) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
+}
+
+// Numbers of a cluster at one moment of a plan.
+type ClusterFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes.
+	NodeCount int32 `protobuf:"varint,1,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Pods that have a node, or a place on one, without those that have ended.
+	PodCount int32 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// Price of the nodes for one hour, without those of unknown price.
+	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	// The same for a month.
+	PricePerMonth float64 `protobuf:"fixed64,4,opt,name=price_per_month,json=pricePerMonth,proto3" json:"price_per_month,omitempty"`
+	// Nodes of unknown price.
+	UnpricedNodeCount int32 `protobuf:"varint,5,opt,name=unpriced_node_count,json=unpricedNodeCount,proto3" json:"unpriced_node_count,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ClusterFigures) Reset() {
+	*x = ClusterFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterFigures) ProtoMessage() {}
+
+func (x *ClusterFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterFigures.ProtoReflect.Descriptor instead.
+func (*ClusterFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClusterFigures) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPodCount() int32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerHour() float64 {
+	if x != nil {
+		return x.PricePerHour
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerMonth() float64 {
+	if x != nil {
+		return x.PricePerMonth
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetUnpricedNodeCount() int32 {
+	if x != nil {
+		return x.UnpricedNodeCount
+	}
+	return 0
+}
+
+// What one decision changes.
+type DecisionFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decision.
+	Decision Decision_Code `protobuf:"varint,1,opt,name=decision,proto3,enum=trimtab.v1.Decision_Code" json:"decision,omitempty"`
+	// Nodes that go, in all waves, as far as none of the decisions before removes
+	// them.
+	RemovedNodeCount int32 `protobuf:"varint,2,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes.
+	AddedNodeCount int32 `protobuf:"varint,3,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// The cluster once the decision is carried out.
+	After *ClusterFigures `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
+	// What plans were compared by first. Of SCALE_UP: MONEY with the expanders
+	// CHEAPEST_PLAN, which is the default where the prices of all node groups that
+	// may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+	// others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
+	Objective Objective_Code `protobuf:"varint,7,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
+	// No plan of this decision saves more, from where the decision before ends. Of
+	// SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
+	// memory, of all nodes and of nodes outside of which some pods have no place,
+	// with fractions of nodes, as of this loop or of the last one that compared
+	// plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
+	// costs less, by a linear programme. Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,8,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DecisionFigures) Reset() {
+	*x = DecisionFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionFigures) ProtoMessage() {}
+
+func (x *DecisionFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionFigures.ProtoReflect.Descriptor instead.
+func (*DecisionFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DecisionFigures) GetDecision() Decision_Code {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *DecisionFigures) GetObjective() Objective_Code {
+	if x != nil {
+		return x.Objective
+	}
+	return Objective_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+// What becomes of a node.
+type NodeVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What becomes of it.
+	Fate NodeFate_Code `protobuf:"varint,2,opt,name=fate,proto3,enum=trimtab.v1.NodeFate_Code" json:"fate,omitempty"`
+	// Id of its node group; "" = none.
+	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Its zone; "" = it has no label for it.
+	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Its instance type; "" = it has no label for it.
+	InstanceType string `protobuf:"bytes,5,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Its price for one hour; absent = unknown. By assumed rates if
+	// `PlanSummary.assumption` says so.
+	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	// The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
+	// to 1 and above; absent = not computed, as without SCALE_DOWN.
+	Utilization *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
+	// Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
+	// GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
+	// what disruption budgets allow now. The nodes of each further wave can go once
+	// the pods evicted in the waves before run again, so that budgets allow
+	// evictions again.
+	Wave int32 `protobuf:"varint,8,opt,name=wave,proto3" json:"wave,omitempty"`
+	// With GOES_LATER, if only a timer keeps it: when that ends.
+	GoesAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=goes_at,json=goesAt,proto3" json:"goes_at,omitempty"`
+	// With GOES_LATER, why it does not go now; else why scale-down does not remove
+	// it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
+	// requested.
+	Reason UnremovableReason_Code `protobuf:"varint,10,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
+	// One clause with the reason, for people; it fits one node or many. "" = none.
+	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
+	// More about the reason, for people; of GOES_NOW, how it goes.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Pod that is in the way, as "namespace/name"; "" = none.
+	BlockingPod string `protobuf:"bytes,13,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
+	// Why that pod is in the way.
+	BlockingReason BlockingPodReason_Code `protobuf:"varint,14,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
+	// Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
+	// PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
+	// find no place elsewhere are not listed.
+	BlockingPods []*BlockingPod `protobuf:"bytes,15,rep,name=blocking_pods,json=blockingPods,proto3" json:"blocking_pods,omitempty"`
+	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
+	// blocking pod, keyed by `PredicateReason` name.
+	PredicateFailureCounts map[string]int32 `protobuf:"bytes,16,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
+	// pods, sorted; empty = all of them go to nodes that stay.
+	ReplacedBy []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+	// without interruption.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVerdict) Reset() {
+	*x = NodeVerdict{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVerdict) ProtoMessage() {}
+
+func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
+func (*NodeVerdict) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeVerdict) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetFate() NodeFate_Code {
+	if x != nil {
+		return x.Fate
+	}
+	return NodeFate_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetPricePerHour() float64 {
+	if x != nil && x.PricePerHour != nil {
+		return *x.PricePerHour
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetUtilization() float64 {
+	if x != nil && x.Utilization != nil {
+		return *x.Utilization
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetGoesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GoesAt
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReason() UnremovableReason_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return UnremovableReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingPod() string {
+	if x != nil {
+		return x.BlockingPod
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingReason() BlockingPodReason_Code {
+	if x != nil {
+		return x.BlockingReason
+	}
+	return BlockingPodReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetBlockingPods() []*BlockingPod {
+	if x != nil {
+		return x.BlockingPods
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetPredicateFailureCounts() map[string]int32 {
+	if x != nil {
+		return x.PredicateFailureCounts
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReplacedBy() []string {
+	if x != nil {
+		return x.ReplacedBy
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// What becomes of a node.
+type NodeFate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFate) Reset() {
+	*x = NodeFate{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFate) ProtoMessage() {}
+
+func (x *NodeFate) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFate.ProtoReflect.Descriptor instead.
+func (*NodeFate) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
 // Times and counts of one answer.
 type Diagnostics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1369,7 +2060,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +2072,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +2085,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Diagnostics) GetStages() []*StageTime {
@@ -1489,7 +2180,7 @@ type DecisionSummary struct {
 
 func (x *DecisionSummary) Reset() {
 	*x = DecisionSummary{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +2192,7 @@ func (x *DecisionSummary) String() string {
 func (*DecisionSummary) ProtoMessage() {}
 
 func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +2205,7 @@ func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionSummary.ProtoReflect.Descriptor instead.
 func (*DecisionSummary) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DecisionSummary) GetDecision() Decision_Code {
@@ -1558,7 +2249,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +2261,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +2274,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StageTime) GetStage() string {
@@ -1644,11 +2335,6 @@ type ScaleUpDecision struct {
 	// node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
 	// continues. All places in the plan are valid. False = the plan is complete.
 	Incomplete bool `protobuf:"varint,15,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
-	// the default where the prices of all node groups that may grow are known, and
-	// PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
-	// `ScaleUpOption.decided_by`.
-	Objective Objective_Code `protobuf:"varint,16,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
 	// One entry per pod group with pending pods that is a gang, is bound to one
 	// domain, or cannot be read; sorted by group. A gang has places for
 	// `min_count` of its pods, or its pending pods have no place at all: they are
@@ -1660,7 +2346,7 @@ type ScaleUpDecision struct {
 
 func (x *ScaleUpDecision) Reset() {
 	*x = ScaleUpDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +2358,7 @@ func (x *ScaleUpDecision) String() string {
 func (*ScaleUpDecision) ProtoMessage() {}
 
 func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +2371,7 @@ func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpDecision.ProtoReflect.Descriptor instead.
 func (*ScaleUpDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
@@ -1786,13 +2472,6 @@ func (x *ScaleUpDecision) GetIncomplete() bool {
 	return false
 }
 
-func (x *ScaleUpDecision) GetObjective() Objective_Code {
-	if x != nil {
-		return x.Objective
-	}
-	return Objective_UNSPECIFIED
-}
-
 func (x *ScaleUpDecision) GetGangs() []*GangResult {
 	if x != nil {
 		return x.Gangs
@@ -1841,7 +2520,7 @@ type GangResult struct {
 
 func (x *GangResult) Reset() {
 	*x = GangResult{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2532,7 @@ func (x *GangResult) String() string {
 func (*GangResult) ProtoMessage() {}
 
 func (x *GangResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2545,7 @@ func (x *GangResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
 func (*GangResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GangResult) GetGroup() string {
@@ -1980,7 +2659,7 @@ type ScaleUpSplit struct {
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2671,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2684,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -2064,7 +2743,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2755,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2768,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Places) GetPods() []string {
@@ -2139,7 +2818,7 @@ type Shortfall struct {
 
 func (x *Shortfall) Reset() {
 	*x = Shortfall{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2830,7 @@ func (x *Shortfall) String() string {
 func (*Shortfall) ProtoMessage() {}
 
 func (x *Shortfall) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2843,7 @@ func (x *Shortfall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortfall.ProtoReflect.Descriptor instead.
 func (*Shortfall) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Shortfall) GetPods() []string {
@@ -2210,7 +2889,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2901,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2914,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Release) GetNodes() []string {
@@ -2265,7 +2944,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2956,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2969,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2340,7 +3019,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +3031,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +3044,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -2444,7 +3123,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +3135,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +3148,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -2495,7 +3174,7 @@ type Expander struct {
 
 func (x *Expander) Reset() {
 	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +3186,7 @@ func (x *Expander) String() string {
 func (*Expander) ProtoMessage() {}
 
 func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +3199,7 @@ func (x *Expander) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expander.ProtoReflect.Descriptor instead.
 func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 // What is answered to ProvisioningRequests. Real pods that wait come before
@@ -2551,7 +3230,7 @@ type CapacityRequestsDecision struct {
 
 func (x *CapacityRequestsDecision) Reset() {
 	*x = CapacityRequestsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +3242,7 @@ func (x *CapacityRequestsDecision) String() string {
 func (*CapacityRequestsDecision) ProtoMessage() {}
 
 func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +3255,7 @@ func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsDecision.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CapacityRequestsDecision) GetResult() CapacityRequestsResult_Code {
@@ -2657,7 +3336,7 @@ type CapacityAnswer struct {
 
 func (x *CapacityAnswer) Reset() {
 	*x = CapacityAnswer{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +3348,7 @@ func (x *CapacityAnswer) String() string {
 func (*CapacityAnswer) ProtoMessage() {}
 
 func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +3361,7 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
 func (*CapacityAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapacityAnswer) GetNamespace() string {
@@ -2796,7 +3475,7 @@ type CapacityPlace struct {
 
 func (x *CapacityPlace) Reset() {
 	*x = CapacityPlace{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +3487,7 @@ func (x *CapacityPlace) String() string {
 func (*CapacityPlace) ProtoMessage() {}
 
 func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +3500,7 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
 func (*CapacityPlace) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CapacityPlace) GetNode() string {
@@ -2868,7 +3547,7 @@ type CapacityOutcome struct {
 
 func (x *CapacityOutcome) Reset() {
 	*x = CapacityOutcome{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3559,7 @@ func (x *CapacityOutcome) String() string {
 func (*CapacityOutcome) ProtoMessage() {}
 
 func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3572,7 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
 func (*CapacityOutcome) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 // Placeholder pods.
@@ -2935,7 +3614,7 @@ type SlackDecision struct {
 
 func (x *SlackDecision) Reset() {
 	*x = SlackDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3626,7 @@ func (x *SlackDecision) String() string {
 func (*SlackDecision) ProtoMessage() {}
 
 func (x *SlackDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3639,7 @@ func (x *SlackDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackDecision.ProtoReflect.Descriptor instead.
 func (*SlackDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SlackDecision) GetPlaceholders() []*Placeholder {
@@ -3057,7 +3736,7 @@ type SlackObject struct {
 
 func (x *SlackObject) Reset() {
 	*x = SlackObject{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3748,7 @@ func (x *SlackObject) String() string {
 func (*SlackObject) ProtoMessage() {}
 
 func (x *SlackObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3761,7 @@ func (x *SlackObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackObject.ProtoReflect.Descriptor instead.
 func (*SlackObject) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SlackObject) GetObject() string {
@@ -3172,7 +3851,7 @@ type Placeholder struct {
 
 func (x *Placeholder) Reset() {
 	*x = Placeholder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3863,7 @@ func (x *Placeholder) String() string {
 func (*Placeholder) ProtoMessage() {}
 
 func (x *Placeholder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3876,7 @@ func (x *Placeholder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
 func (*Placeholder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Placeholder) GetName() string {
@@ -3286,7 +3965,7 @@ type PlaceholderKind struct {
 
 func (x *PlaceholderKind) Reset() {
 	*x = PlaceholderKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3977,7 @@ func (x *PlaceholderKind) String() string {
 func (*PlaceholderKind) ProtoMessage() {}
 
 func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3990,7 @@ func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceholderKind.ProtoReflect.Descriptor instead.
 func (*PlaceholderKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 // Which nodes go.
@@ -3320,8 +3999,6 @@ type ScaleDownDecision struct {
 	// Nodes whose pods, all together, fit on the nodes that stay; sorted by
 	// name.
 	Unneeded []*UnneededNode `protobuf:"bytes,1,rep,name=unneeded,proto3" json:"unneeded,omitempty"`
-	// Every other node, sorted by name.
-	Unremovable []*UnremovableNode `protobuf:"bytes,2,rep,name=unremovable,proto3" json:"unremovable,omitempty"`
 	// Where each pod of the unneeded nodes would go, in the order of the nodes.
 	Places *Places `protobuf:"bytes,16,opt,name=places,proto3" json:"places,omitempty"`
 	// Unneeded nodes without pods to move, to be deleted now, sorted by name.
@@ -3335,24 +4012,14 @@ type ScaleDownDecision struct {
 	// Number of eligible nodes left out because of the bound.
 	NotEvaluated int32 `protobuf:"varint,7,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// More about `result`, for people.
-	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	// One entry per node of `explain_nodes`, sorted by name.
-	Blockers []*NodeBlockers `protobuf:"bytes,13,rep,name=blockers,proto3" json:"blockers,omitempty"`
-	// What plans were compared by first; UNSPECIFIED if none was made.
-	Objective Objective_Code `protobuf:"varint,14,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// No set of the candidates saves more per hour, in all waves: an upper bound
-	// by cpu and memory, of all nodes and of nodes outside of which some pods have
-	// no place, with fractions of nodes, as of this loop or of the last one
-	// that compared plans. 0 = not computed: nothing is saved, or the objective
-	// is not MONEY.
-	SavingBoundPerHour float64 `protobuf:"fixed64,15,opt,name=saving_bound_per_hour,json=savingBoundPerHour,proto3" json:"saving_bound_per_hour,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	Detail        string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScaleDownDecision) Reset() {
 	*x = ScaleDownDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +4031,7 @@ func (x *ScaleDownDecision) String() string {
 func (*ScaleDownDecision) ProtoMessage() {}
 
 func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,19 +4044,12 @@ func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownDecision.ProtoReflect.Descriptor instead.
 func (*ScaleDownDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
 	if x != nil {
 		return x.Unneeded
-	}
-	return nil
-}
-
-func (x *ScaleDownDecision) GetUnremovable() []*UnremovableNode {
-	if x != nil {
-		return x.Unremovable
 	}
 	return nil
 }
@@ -3443,84 +4103,6 @@ func (x *ScaleDownDecision) GetDetail() string {
 	return ""
 }
 
-func (x *ScaleDownDecision) GetBlockers() []*NodeBlockers {
-	if x != nil {
-		return x.Blockers
-	}
-	return nil
-}
-
-func (x *ScaleDownDecision) GetObjective() Objective_Code {
-	if x != nil {
-		return x.Objective
-	}
-	return Objective_UNSPECIFIED
-}
-
-func (x *ScaleDownDecision) GetSavingBoundPerHour() float64 {
-	if x != nil {
-		return x.SavingBoundPerHour
-	}
-	return 0
-}
-
-// All pods that must not be evicted from a node.
-type NodeBlockers struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Every pod of the node that a rule or a PodDisruptionBudget keeps from
-	// being evicted, sorted by name; empty if there is none. Pods that only find
-	// no place elsewhere are not listed.
-	Pods          []*BlockingPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeBlockers) Reset() {
-	*x = NodeBlockers{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeBlockers) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeBlockers) ProtoMessage() {}
-
-func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeBlockers.ProtoReflect.Descriptor instead.
-func (*NodeBlockers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *NodeBlockers) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *NodeBlockers) GetPods() []*BlockingPod {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
 // A pod that must not be evicted.
 type BlockingPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3537,7 +4119,7 @@ type BlockingPod struct {
 
 func (x *BlockingPod) Reset() {
 	*x = BlockingPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +4131,7 @@ func (x *BlockingPod) String() string {
 func (*BlockingPod) ProtoMessage() {}
 
 func (x *BlockingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +4144,7 @@ func (x *BlockingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPod.ProtoReflect.Descriptor instead.
 func (*BlockingPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BlockingPod) GetPod() string {
@@ -3595,7 +4177,7 @@ type CandidateOrder struct {
 
 func (x *CandidateOrder) Reset() {
 	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +4189,7 @@ func (x *CandidateOrder) String() string {
 func (*CandidateOrder) ProtoMessage() {}
 
 func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,48 +4202,31 @@ func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
 func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 // A node that is not needed.
 type UnneededNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
+	// Name of the node. When it goes, and why not now: `PlanResponse.nodes`.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Since when it has been unneeded, without interruption.
-	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
-	// Why it is not deleted now; UNSPECIFIED if it is.
-	NotNowReason UnremovableReason_Code `protobuf:"varint,4,opt,name=not_now_reason,json=notNowReason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"not_now_reason,omitempty"`
-	// The larger of the utilizations of cpu and memory (of the GPU on GPU
-	// nodes), 0 to 1 and above.
-	Utilization float64 `protobuf:"fixed64,5,opt,name=utilization,proto3" json:"utilization,omitempty"`
 	// What the plan assumes about the node, for `StartDeletion`.
-	Assumption *NodeAssumption `protobuf:"bytes,6,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	// More about `not_now_reason`, for people.
-	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Hourly price of the node, from its node group; absent = unknown.
-	SavingPerHour *float64 `protobuf:"fixed64,8,opt,name=saving_per_hour,json=savingPerHour,proto3,oneof" json:"saving_per_hour,omitempty"`
+	Assumption *NodeAssumption `protobuf:"bytes,2,opt,name=assumption,proto3" json:"assumption,omitempty"`
 	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
 	// 2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
 	// moving all of it is shared equally: the mean over the gang's nodes.
-	EvictionCost float64 `protobuf:"fixed64,9,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
-	// The wave in which the node goes, from 1. Wave 1 is what disruption budgets
-	// allow now. The nodes of each further wave can go once the pods evicted in
-	// the waves before run again, so that budgets allow evictions again; until
-	// then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
-	// also counts as wave 1: planners without waves plan what budgets allow now.
-	Wave int32 `protobuf:"varint,10,opt,name=wave,proto3" json:"wave,omitempty"`
+	EvictionCost float64 `protobuf:"fixed64,3,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	// The gang that moves whole from this node and others, as "namespace/name":
 	// of the nodes with the same value all go at the same time, or none, see
 	// `NodeToDelete.gang`. "" = the node goes independently of others.
-	Gang          string `protobuf:"bytes,11,opt,name=gang,proto3" json:"gang,omitempty"`
+	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +4238,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +4251,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -3696,27 +4261,6 @@ func (x *UnneededNode) GetNode() string {
 	return ""
 }
 
-func (x *UnneededNode) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
-func (x *UnneededNode) GetNotNowReason() UnremovableReason_Code {
-	if x != nil {
-		return x.NotNowReason
-	}
-	return UnremovableReason_UNSPECIFIED
-}
-
-func (x *UnneededNode) GetUtilization() float64 {
-	if x != nil {
-		return x.Utilization
-	}
-	return 0
-}
-
 func (x *UnneededNode) GetAssumption() *NodeAssumption {
 	if x != nil {
 		return x.Assumption
@@ -3724,30 +4268,9 @@ func (x *UnneededNode) GetAssumption() *NodeAssumption {
 	return nil
 }
 
-func (x *UnneededNode) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *UnneededNode) GetSavingPerHour() float64 {
-	if x != nil && x.SavingPerHour != nil {
-		return *x.SavingPerHour
-	}
-	return 0
-}
-
 func (x *UnneededNode) GetEvictionCost() float64 {
 	if x != nil {
 		return x.EvictionCost
-	}
-	return 0
-}
-
-func (x *UnneededNode) GetWave() int32 {
-	if x != nil {
-		return x.Wave
 	}
 	return 0
 }
@@ -3773,7 +4296,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +4308,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +4321,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -3815,108 +4338,6 @@ func (x *NodeAssumption) GetPodsToMoveDigest() string {
 	return ""
 }
 
-// A node that stays.
-type UnremovableNode struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Why it stays.
-	Reason UnremovableReason_Code `protobuf:"varint,2,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
-	// Pod that is in the way, as "namespace/name"; "" = none.
-	BlockingPod string `protobuf:"bytes,3,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
-	// Why that pod is in the way.
-	BlockingReason BlockingPodReason_Code `protobuf:"varint,4,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
-	// More, for people.
-	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
-	// the blocking pod, keyed by `PredicateReason` name.
-	PredicateFailureCounts map[string]int32 `protobuf:"bytes,6,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The larger of the utilizations, as `UnneededNode.utilization`; absent = not
-	// computed.
-	Utilization   *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnremovableNode) Reset() {
-	*x = UnremovableNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnremovableNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnremovableNode) ProtoMessage() {}
-
-func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnremovableNode.ProtoReflect.Descriptor instead.
-func (*UnremovableNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *UnremovableNode) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetReason() UnremovableReason_Code {
-	if x != nil {
-		return x.Reason
-	}
-	return UnremovableReason_UNSPECIFIED
-}
-
-func (x *UnremovableNode) GetBlockingPod() string {
-	if x != nil {
-		return x.BlockingPod
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetBlockingReason() BlockingPodReason_Code {
-	if x != nil {
-		return x.BlockingReason
-	}
-	return BlockingPodReason_UNSPECIFIED
-}
-
-func (x *UnremovableNode) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetPredicateFailureCounts() map[string]int32 {
-	if x != nil {
-		return x.PredicateFailureCounts
-	}
-	return nil
-}
-
-func (x *UnremovableNode) GetUtilization() float64 {
-	if x != nil && x.Utilization != nil {
-		return *x.Utilization
-	}
-	return 0
-}
-
 // Which nodes are replaced by cheaper new ones, several by several.
 type ReplacementDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3928,8 +4349,6 @@ type ReplacementDecision struct {
 	Result ReplacementResult_Code `protobuf:"varint,2,opt,name=result,proto3,enum=trimtab.v1.ReplacementResult_Code" json:"result,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// What the cluster costs, before and after.
-	Cost *ReplacementCost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Plans from careful to bold, by nodes that leave: each saves more and moves
 	// more than the one before. The chosen one is among them.
 	Frontier []*ReplacementOption `protobuf:"bytes,5,rep,name=frontier,proto3" json:"frontier,omitempty"`
@@ -3946,7 +4365,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4377,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4390,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -3993,13 +4412,6 @@ func (x *ReplacementDecision) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *ReplacementDecision) GetCost() *ReplacementCost {
-	if x != nil {
-		return x.Cost
-	}
-	return nil
 }
 
 func (x *ReplacementDecision) GetFrontier() []*ReplacementOption {
@@ -4030,91 +4442,6 @@ func (x *ReplacementDecision) GetIncomplete() bool {
 	return false
 }
 
-// What the nodes of known price cost for one hour, in the currency of the
-// prices.
-type ReplacementCost struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// All nodes of the snapshot, without those that are being deleted.
-	NowPerHour float64 `protobuf:"fixed64,1,opt,name=now_per_hour,json=nowPerHour,proto3" json:"now_per_hour,omitempty"`
-	// After all waves of the scale-down in the same answer; without one, as
-	// `now_per_hour`.
-	AfterScaleDownPerHour float64 `protobuf:"fixed64,2,opt,name=after_scale_down_per_hour,json=afterScaleDownPerHour,proto3" json:"after_scale_down_per_hour,omitempty"`
-	// After the chosen plan as well.
-	AfterPerHour float64 `protobuf:"fixed64,3,opt,name=after_per_hour,json=afterPerHour,proto3" json:"after_per_hour,omitempty"`
-	// No cluster of these node groups that holds these pods costs less: a proven
-	// lower bound by a linear programme. 0 = not computed.
-	BoundPerHour float64 `protobuf:"fixed64,4,opt,name=bound_per_hour,json=boundPerHour,proto3" json:"bound_per_hour,omitempty"`
-	// Nodes of unknown price; they are in none of the sums.
-	UnpricedNodeCount int32 `protobuf:"varint,5,opt,name=unpriced_node_count,json=unpricedNodeCount,proto3" json:"unpriced_node_count,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *ReplacementCost) Reset() {
-	*x = ReplacementCost{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplacementCost) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplacementCost) ProtoMessage() {}
-
-func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplacementCost.ProtoReflect.Descriptor instead.
-func (*ReplacementCost) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *ReplacementCost) GetNowPerHour() float64 {
-	if x != nil {
-		return x.NowPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetAfterScaleDownPerHour() float64 {
-	if x != nil {
-		return x.AfterScaleDownPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetAfterPerHour() float64 {
-	if x != nil {
-		return x.AfterPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetBoundPerHour() float64 {
-	if x != nil {
-		return x.BoundPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetUnpricedNodeCount() int32 {
-	if x != nil {
-		return x.UnpricedNodeCount
-	}
-	return 0
-}
-
 // New nodes, then nodes that go: carried out as one.
 type ReplacementWave struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4138,7 +4465,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4477,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4490,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -4227,7 +4554,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4239,7 +4566,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4252,7 +4579,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -4303,7 +4630,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4642,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4655,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -4403,7 +4730,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4742,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4755,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -4540,7 +4867,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4879,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4892,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KeptNode) GetNode() string {
@@ -4632,7 +4959,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4971,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4984,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4719,7 +5046,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4731,7 +5058,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4744,7 +5071,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -4835,7 +5162,7 @@ type PodCostShare struct {
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +5174,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +5187,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -4900,7 +5227,7 @@ type PodCostStrategy struct {
 
 func (x *PodCostStrategy) Reset() {
 	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4912,7 +5239,7 @@ func (x *PodCostStrategy) String() string {
 func (*PodCostStrategy) ProtoMessage() {}
 
 func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4925,7 +5252,7 @@ func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
 func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 // The planner's memory between two loops. The caller stores it and sends it
@@ -4958,7 +5285,7 @@ type PlanState struct {
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5297,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5310,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -5041,7 +5368,7 @@ type CapacityRequestsState struct {
 
 func (x *CapacityRequestsState) Reset() {
 	*x = CapacityRequestsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5053,7 +5380,7 @@ func (x *CapacityRequestsState) String() string {
 func (*CapacityRequestsState) ProtoMessage() {}
 
 func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5066,7 +5393,7 @@ func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CapacityRequestsState) GetOrders() []*NodeOrder {
@@ -5096,7 +5423,7 @@ type NodeOrder struct {
 
 func (x *NodeOrder) Reset() {
 	*x = NodeOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5108,7 +5435,7 @@ func (x *NodeOrder) String() string {
 func (*NodeOrder) ProtoMessage() {}
 
 func (x *NodeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5121,7 +5448,7 @@ func (x *NodeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
 func (*NodeOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeOrder) GetName() string {
@@ -5182,7 +5509,7 @@ type ReplacementState struct {
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5521,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5534,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReplacementState) GetStrings() []string {
@@ -5257,7 +5584,7 @@ type ScaleUpState struct {
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5596,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5609,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ScaleUpState) GetLayoutVersion() int32 {
@@ -5326,7 +5653,7 @@ type SlackState struct {
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5338,7 +5665,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5351,7 +5678,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SlackState) GetStrings() []string {
@@ -5385,7 +5712,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5397,7 +5724,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5410,7 +5737,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5450,7 +5777,7 @@ type PodCostsState struct {
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5789,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5802,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 // What scale-down remembers. Columns are little-endian arrays as in
@@ -5511,7 +5838,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5523,7 +5850,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5536,7 +5863,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -5623,7 +5950,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5635,7 +5962,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5648,7 +5975,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -5694,7 +6021,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5706,7 +6033,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5719,7 +6046,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -5756,7 +6083,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5768,7 +6095,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5781,7 +6108,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -5853,7 +6180,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5865,7 +6192,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5878,7 +6205,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -5979,7 +6306,7 @@ type GangSettings struct {
 
 func (x *GangSettings) Reset() {
 	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5991,7 +6318,7 @@ func (x *GangSettings) String() string {
 func (*GangSettings) ProtoMessage() {}
 
 func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6004,7 +6331,7 @@ func (x *GangSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
 func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GangSettings) GetCountMissingMembers() bool {
@@ -6058,7 +6385,7 @@ type CapacityRequestSettings struct {
 
 func (x *CapacityRequestSettings) Reset() {
 	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6070,7 +6397,7 @@ func (x *CapacityRequestSettings) String() string {
 func (*CapacityRequestSettings) ProtoMessage() {}
 
 func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6083,7 +6410,7 @@ func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
 func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CapacityRequestSettings) GetEnabled() bool {
@@ -6141,7 +6468,7 @@ type CapacityClass struct {
 
 func (x *CapacityClass) Reset() {
 	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6153,7 +6480,7 @@ func (x *CapacityClass) String() string {
 func (*CapacityClass) ProtoMessage() {}
 
 func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6166,7 +6493,7 @@ func (x *CapacityClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
 func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CapacityClass) GetName() string {
@@ -6192,7 +6519,7 @@ type CapacityClassKind struct {
 
 func (x *CapacityClassKind) Reset() {
 	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6204,7 +6531,7 @@ func (x *CapacityClassKind) String() string {
 func (*CapacityClassKind) ProtoMessage() {}
 
 func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6217,7 +6544,7 @@ func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
 func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
 }
 
 // When a request that gets new nodes is provisioned.
@@ -6229,7 +6556,7 @@ type ProvisionedWhen struct {
 
 func (x *ProvisionedWhen) Reset() {
 	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6568,7 @@ func (x *ProvisionedWhen) String() string {
 func (*ProvisionedWhen) ProtoMessage() {}
 
 func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +6581,7 @@ func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
 func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -6320,7 +6647,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6332,7 +6659,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6345,7 +6672,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -6483,7 +6810,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6495,7 +6822,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6508,7 +6835,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -6528,7 +6855,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6540,7 +6867,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6553,7 +6880,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -6595,7 +6922,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6607,7 +6934,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6620,7 +6947,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -6674,7 +7001,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6686,7 +7013,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6699,7 +7026,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -6713,7 +7040,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6725,7 +7052,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6738,7 +7065,7 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 // Settings for all decisions.
@@ -6786,7 +7113,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6798,7 +7125,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6811,7 +7138,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -6907,7 +7234,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6919,7 +7246,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6932,7 +7259,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -6984,7 +7311,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6996,7 +7323,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7009,7 +7336,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -7041,7 +7368,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7053,7 +7380,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7066,7 +7393,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -7134,7 +7461,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7146,7 +7473,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7159,7 +7486,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -7222,7 +7549,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7234,7 +7561,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7247,7 +7574,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -7318,7 +7645,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7330,7 +7657,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7343,7 +7670,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -7446,7 +7773,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7458,7 +7785,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7471,7 +7798,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 // Taints by key.
@@ -7487,7 +7814,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7499,7 +7826,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7512,7 +7839,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -7540,7 +7867,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7552,7 +7879,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7565,7 +7892,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -7590,7 +7917,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7602,7 +7929,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7615,7 +7942,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -7644,7 +7971,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7656,7 +7983,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7669,7 +7996,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -7768,11 +8095,12 @@ type ScaleDownSettings struct {
 	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
 	// Up to this many unready nodes do not stop scale-down.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+	// Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
 	// disruption budgets allow now, as upstream does; so does
 	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for
 	// what it allows with all its pods healthy (`expected_pods` -
-	// `desired_healthy`), or now, if that is more. Nodes of later waves are
+	// `desired_healthy`), or now, if that is more; a node with more pods than that
+	// takes all of it, and its pods are evicted one after the other. Nodes of later waves are
 	// unneeded, so they get the soft taint at once, and pods that are evicted
 	// before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
@@ -7786,7 +8114,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7798,7 +8126,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7811,7 +8139,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8050,7 +8378,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8062,7 +8390,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8075,7 +8403,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8144,7 +8472,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8156,7 +8484,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8169,7 +8497,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 // Resource slack.
@@ -8209,7 +8537,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8221,7 +8549,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8234,7 +8562,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8318,7 +8646,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8330,7 +8658,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8343,7 +8671,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8376,7 +8704,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8388,7 +8716,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8401,7 +8729,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8436,7 +8764,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8448,7 +8776,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8461,7 +8789,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SlackPool) GetName() string {
@@ -8552,7 +8880,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8564,7 +8892,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8577,7 +8905,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -8631,7 +8959,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8643,7 +8971,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8656,7 +8984,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -8672,7 +9000,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +9012,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +9025,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -8726,7 +9054,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8738,7 +9066,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8751,7 +9079,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -8779,7 +9107,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8791,7 +9119,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8804,7 +9132,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -8862,7 +9190,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8874,7 +9202,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8887,7 +9215,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -8963,7 +9291,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\tR\fstateVersion\x12\x19\n" +
 	"\bfit_pods\x18\v \x03(\tR\afitPods\x12#\n" +
 	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x12+\n" +
-	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xdd\x04\n" +
+	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xbf\x05\n" +
 	"\fPlanResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
@@ -8978,7 +9306,81 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
-	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xa0\x03\n" +
+	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
+	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xbc\x04\n" +
+	"\vPlanSummary\x12,\n" +
+	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
+	"\x05after\x18\x03 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x12&\n" +
+	"\x0fsaved_per_month\x18\x06 \x01(\x01R\rsavedPerMonth\x122\n" +
+	"\x13most_saved_per_hour\x18\a \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01\x12,\n" +
+	"\x12leaving_node_count\x18\b \x01(\x05R\x10leavingNodeCount\x12*\n" +
+	"\x11coming_node_count\x18\t \x01(\x05R\x0fcomingNodeCount\x12\x1e\n" +
+	"\n" +
+	"assumption\x18\n" +
+	" \x01(\tR\n" +
+	"assumption\x12,\n" +
+	"\x12removed_node_count\x18\v \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCountB\x16\n" +
+	"\x14_most_saved_per_hour\"\xca\x01\n" +
+	"\x0eClusterFigures\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x01 \x01(\x05R\tnodeCount\x12\x1b\n" +
+	"\tpod_count\x18\x02 \x01(\x05R\bpodCount\x12$\n" +
+	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12&\n" +
+	"\x0fprice_per_month\x18\x04 \x01(\x01R\rpricePerMonth\x12.\n" +
+	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xa6\x03\n" +
+	"\x0fDecisionFigures\x125\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12,\n" +
+	"\x12removed_node_count\x18\x02 \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\x03 \x01(\x05R\x0eaddedNodeCount\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x120\n" +
+	"\x05after\x18\x06 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x128\n" +
+	"\tobjective\x18\a \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x122\n" +
+	"\x13most_saved_per_hour\x18\b \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01B\x16\n" +
+	"\x14_most_saved_per_hour\"\x87\a\n" +
+	"\vNodeVerdict\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
+	"\x04fate\x18\x02 \x01(\x0e2\x19.trimtab.v1.NodeFate.CodeR\x04fate\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12#\n" +
+	"\rinstance_type\x18\x05 \x01(\tR\finstanceType\x12)\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01\x12%\n" +
+	"\vutilization\x18\a \x01(\x01H\x01R\vutilization\x88\x01\x01\x12\x12\n" +
+	"\x04wave\x18\b \x01(\x05R\x04wave\x123\n" +
+	"\agoes_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06goesAt\x12:\n" +
+	"\x06reason\x18\n" +
+	" \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12\x10\n" +
+	"\x03why\x18\v \x01(\tR\x03why\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12!\n" +
+	"\fblocking_pod\x18\r \x01(\tR\vblockingPod\x12K\n" +
+	"\x0fblocking_reason\x18\x0e \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12<\n" +
+	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12m\n" +
+	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12\x1f\n" +
+	"\vreplaced_by\x18\x11 \x03(\tR\n" +
+	"replacedBy\x120\n" +
+	"\x05since\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x1aI\n" +
+	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
+	"\x0f_price_per_hourB\x0e\n" +
+	"\f_utilization\"s\n" +
+	"\bNodeFate\"g\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\f\n" +
+	"\bGOES_NOW\x10\x01\x12\x0e\n" +
+	"\n" +
+	"GOES_LATER\x10\x02\x12\f\n" +
+	"\bREPLACED\x10\x03\x12\t\n" +
+	"\x05STAYS\x10\x04\x12\v\n" +
+	"\aLEAVING\x10\x05\x12\n" +
+	"\n" +
+	"\x06COMING\x10\x06\"\xa0\x03\n" +
 	"\vDiagnostics\x12-\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
 	"\n" +
@@ -9002,7 +9404,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"X\n" +
 	"\tStageTime\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xec\x06\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xb2\x06\n" +
 	"\x0fScaleUpDecision\x120\n" +
 	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12;\n" +
 	"\runschedulable\x18\x02 \x03(\v2\x15.trimtab.v1.ShortfallR\runschedulable\x12*\n" +
@@ -9020,8 +9422,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x14waiting_placeholders\x18\x0e \x03(\v2\x15.trimtab.v1.ShortfallR\x13waitingPlaceholders\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x0f \x01(\bR\n" +
-	"incomplete\x128\n" +
-	"\tobjective\x18\x10 \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12,\n" +
+	"incomplete\x12,\n" +
 	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
@@ -9208,23 +9609,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\xa5\x04\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xc3\x02\n" +
 	"\x11ScaleDownDecision\x124\n" +
-	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12=\n" +
-	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12*\n" +
+	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12*\n" +
 	"\x06places\x18\x10 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12!\n" +
 	"\fdelete_empty\x18\x03 \x03(\tR\vdeleteEmpty\x12\x14\n" +
 	"\x05drain\x18\x04 \x03(\tR\x05drain\x128\n" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
 	"\tevaluated\x18\x06 \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x124\n" +
-	"\bblockers\x18\r \x03(\v2\x18.trimtab.v1.NodeBlockersR\bblockers\x128\n" +
-	"\tobjective\x18\x0e \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x121\n" +
-	"\x15saving_bound_per_hour\x18\x0f \x01(\x01R\x12savingBoundPerHour\"O\n" +
-	"\fNodeBlockers\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12+\n" +
-	"\x04pods\x18\x02 \x03(\v2\x17.trimtab.v1.BlockingPodR\x04pods\"\x99\x01\n" +
+	"\x06detail\x18\b \x01(\tR\x06detail\"\x99\x01\n" +
 	"\vBlockingPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x06reason\x12<\n" +
@@ -9235,42 +9629,21 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUTILIZATION\x10\x01\x12\x11\n" +
 	"\rEVICTION_COST\x10\x02\x12\t\n" +
 	"\x05PRICE\x10\x03\x12\b\n" +
-	"\x04NAME\x10\x04\"\xa2\x03\n" +
+	"\x04NAME\x10\x04\"\x97\x01\n" +
 	"\fUnneededNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12H\n" +
-	"\x0enot_now_reason\x18\x04 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\fnotNowReason\x12 \n" +
-	"\vutilization\x18\x05 \x01(\x01R\vutilization\x12:\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12:\n" +
 	"\n" +
-	"assumption\x18\x06 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
-	"assumption\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\x12+\n" +
-	"\x0fsaving_per_hour\x18\b \x01(\x01H\x00R\rsavingPerHour\x88\x01\x01\x12#\n" +
-	"\reviction_cost\x18\t \x01(\x01R\fevictionCost\x12\x12\n" +
-	"\x04wave\x18\n" +
-	" \x01(\x05R\x04wave\x12\x12\n" +
-	"\x04gang\x18\v \x01(\tR\x04gangB\x12\n" +
-	"\x10_saving_per_hour\"l\n" +
+	"assumption\x18\x02 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
+	"assumption\x12#\n" +
+	"\reviction_cost\x18\x03 \x01(\x01R\fevictionCost\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\tR\x04gang\"l\n" +
 	"\x0eNodeAssumption\x12+\n" +
 	"\x12pods_to_move_count\x18\x01 \x01(\x05R\x0fpodsToMoveCount\x12-\n" +
-	"\x13pods_to_move_digest\x18\x02 \x01(\tR\x10podsToMoveDigest\"\xde\x03\n" +
-	"\x0fUnremovableNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12:\n" +
-	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12!\n" +
-	"\fblocking_pod\x18\x03 \x01(\tR\vblockingPod\x12K\n" +
-	"\x0fblocking_reason\x18\x04 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12q\n" +
-	"\x18predicate_failure_counts\x18\x06 \x03(\v27.trimtab.v1.UnremovableNode.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12%\n" +
-	"\vutilization\x18\a \x01(\x01H\x00R\vutilization\x88\x01\x01\x1aI\n" +
-	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x0e\n" +
-	"\f_utilization\"\xfc\x03\n" +
+	"\x13pods_to_move_digest\x18\x02 \x01(\tR\x10podsToMoveDigest\"\xcb\x03\n" +
 	"\x13ReplacementDecision\x121\n" +
 	"\x05waves\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementWaveR\x05waves\x12:\n" +
 	"\x06result\x18\x02 \x01(\x0e2\".trimtab.v1.ReplacementResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\x12/\n" +
-	"\x04cost\x18\x04 \x01(\v2\x1b.trimtab.v1.ReplacementCostR\x04cost\x129\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x129\n" +
 	"\bfrontier\x18\x05 \x03(\v2\x1d.trimtab.v1.ReplacementOptionR\bfrontier\x12(\n" +
 	"\x04kept\x18\x06 \x03(\v2\x14.trimtab.v1.KeptNodeR\x04kept\x12I\n" +
 	"\bexcluded\x18\a \x03(\v2-.trimtab.v1.ReplacementDecision.ExcludedEntryR\bexcluded\x12\x1e\n" +
@@ -9279,14 +9652,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"incomplete\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xe9\x01\n" +
-	"\x0fReplacementCost\x12 \n" +
-	"\fnow_per_hour\x18\x01 \x01(\x01R\n" +
-	"nowPerHour\x128\n" +
-	"\x19after_scale_down_per_hour\x18\x02 \x01(\x01R\x15afterScaleDownPerHour\x12$\n" +
-	"\x0eafter_per_hour\x18\x03 \x01(\x01R\fafterPerHour\x12$\n" +
-	"\x0ebound_per_hour\x18\x04 \x01(\x01R\fboundPerHour\x12.\n" +
-	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xa4\x02\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xa4\x02\n" +
 	"\x0fReplacementWave\x128\n" +
 	"\tnew_nodes\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementNodeR\bnewNodes\x122\n" +
 	"\aleaving\x18\x02 \x03(\v2\x18.trimtab.v1.ReplacedNodeR\aleaving\x12*\n" +
@@ -9958,344 +10324,351 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
-	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
-	(CapacityOutcome_Code)(0),               // 2: trimtab.v1.CapacityOutcome.Code
-	(PlaceholderKind_Code)(0),               // 3: trimtab.v1.PlaceholderKind.Code
-	(CandidateOrder_Code)(0),                // 4: trimtab.v1.CandidateOrder.Code
-	(PodCostStrategy_Code)(0),               // 5: trimtab.v1.PodCostStrategy.Code
-	(CapacityClassKind_Code)(0),             // 6: trimtab.v1.CapacityClassKind.Code
-	(ProvisionedWhen_Code)(0),               // 7: trimtab.v1.ProvisionedWhen.Code
-	(ReplacementChoice_Code)(0),             // 8: trimtab.v1.ReplacementChoice.Code
-	(Objective_Code)(0),                     // 9: trimtab.v1.Objective.Code
-	(SearchEffort_Code)(0),                  // 10: trimtab.v1.SearchEffort.Code
-	(TemplateSource_Code)(0),                // 11: trimtab.v1.TemplateSource.Code
-	(Consolidation_Code)(0),                 // 12: trimtab.v1.Consolidation.Code
-	(SlackStrategy_Code)(0),                 // 13: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 14: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 15: trimtab.v1.Decision
-	(*PlanRequest)(nil),                     // 16: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 17: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 18: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 19: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 20: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 21: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 22: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 23: trimtab.v1.ScaleUpSplit
-	(*Places)(nil),                          // 24: trimtab.v1.Places
-	(*Shortfall)(nil),                       // 25: trimtab.v1.Shortfall
-	(*Release)(nil),                         // 26: trimtab.v1.Release
-	(*SkippedPod)(nil),                      // 27: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 28: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 29: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 30: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 31: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 32: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 33: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 34: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 35: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 36: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 37: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 38: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 39: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 40: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 41: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 42: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 43: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 44: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 45: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 46: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 47: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 48: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 49: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 50: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 51: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 52: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 53: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 54: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 55: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 56: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 57: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 58: trimtab.v1.CapacityRequestsState
-	(*NodeOrder)(nil),                       // 59: trimtab.v1.NodeOrder
-	(*ReplacementState)(nil),                // 60: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 61: trimtab.v1.ScaleUpState
-	(*SlackState)(nil),                      // 62: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 63: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 64: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 65: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 66: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 67: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 68: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 69: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 70: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 71: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 72: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 73: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 74: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 75: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 76: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 77: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 78: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 79: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 80: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 81: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 82: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 83: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 84: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 85: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 86: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 87: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 88: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 89: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 90: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 91: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 92: trimtab.v1.HighestPriorityExpanderSettings
-	(*ScaleDownSettings)(nil),               // 93: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 94: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 95: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 96: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 97: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 98: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 99: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 100: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 101: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 102: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 103: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 104: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 105: trimtab.v1.PodCostTerm
-	nil,                                     // 106: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 107: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 108: trimtab.v1.Shortfall.ReasonsEntry
-	nil,                                     // 109: trimtab.v1.Shortfall.FailedPredicatesEntry
-	nil,                                     // 110: trimtab.v1.Release.UpcomingEntry
-	nil,                                     // 111: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 112: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 113: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 114: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 115: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 116: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 117: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 118: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 119: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 120: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 121: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 122: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 123: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 124: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 125: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 126: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 127: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 128: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 129: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 130: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 131: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 132: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 133: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 134: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 135: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 136: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 137: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 138: trimtab.v1.PredicateReason.Code
+	(NodeFate_Code)(0),                      // 1: trimtab.v1.NodeFate.Code
+	(Expander_Code)(0),                      // 2: trimtab.v1.Expander.Code
+	(CapacityOutcome_Code)(0),               // 3: trimtab.v1.CapacityOutcome.Code
+	(PlaceholderKind_Code)(0),               // 4: trimtab.v1.PlaceholderKind.Code
+	(CandidateOrder_Code)(0),                // 5: trimtab.v1.CandidateOrder.Code
+	(PodCostStrategy_Code)(0),               // 6: trimtab.v1.PodCostStrategy.Code
+	(CapacityClassKind_Code)(0),             // 7: trimtab.v1.CapacityClassKind.Code
+	(ProvisionedWhen_Code)(0),               // 8: trimtab.v1.ProvisionedWhen.Code
+	(ReplacementChoice_Code)(0),             // 9: trimtab.v1.ReplacementChoice.Code
+	(Objective_Code)(0),                     // 10: trimtab.v1.Objective.Code
+	(SearchEffort_Code)(0),                  // 11: trimtab.v1.SearchEffort.Code
+	(TemplateSource_Code)(0),                // 12: trimtab.v1.TemplateSource.Code
+	(Consolidation_Code)(0),                 // 13: trimtab.v1.Consolidation.Code
+	(SlackStrategy_Code)(0),                 // 14: trimtab.v1.SlackStrategy.Code
+	(CapacityBufferReading_Code)(0),         // 15: trimtab.v1.CapacityBufferReading.Code
+	(*Decision)(nil),                        // 16: trimtab.v1.Decision
+	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
+	(*PlanSummary)(nil),                     // 19: trimtab.v1.PlanSummary
+	(*ClusterFigures)(nil),                  // 20: trimtab.v1.ClusterFigures
+	(*DecisionFigures)(nil),                 // 21: trimtab.v1.DecisionFigures
+	(*NodeVerdict)(nil),                     // 22: trimtab.v1.NodeVerdict
+	(*NodeFate)(nil),                        // 23: trimtab.v1.NodeFate
+	(*Diagnostics)(nil),                     // 24: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 25: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 26: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 27: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 28: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 29: trimtab.v1.ScaleUpSplit
+	(*Places)(nil),                          // 30: trimtab.v1.Places
+	(*Shortfall)(nil),                       // 31: trimtab.v1.Shortfall
+	(*Release)(nil),                         // 32: trimtab.v1.Release
+	(*SkippedPod)(nil),                      // 33: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 34: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 35: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 36: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 37: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 38: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 39: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 40: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 41: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 42: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 43: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 44: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 45: trimtab.v1.ScaleDownDecision
+	(*BlockingPod)(nil),                     // 46: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 47: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 48: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 49: trimtab.v1.NodeAssumption
+	(*ReplacementDecision)(nil),             // 50: trimtab.v1.ReplacementDecision
+	(*ReplacementWave)(nil),                 // 51: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 52: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 53: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 54: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 55: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 56: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 57: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 58: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 59: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 60: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 61: trimtab.v1.CapacityRequestsState
+	(*NodeOrder)(nil),                       // 62: trimtab.v1.NodeOrder
+	(*ReplacementState)(nil),                // 63: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 64: trimtab.v1.ScaleUpState
+	(*SlackState)(nil),                      // 65: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 66: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 67: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 68: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 69: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 70: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 71: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 72: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 73: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 74: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 75: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 76: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 77: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 78: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 79: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 80: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 81: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 82: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 83: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 84: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 85: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 86: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 87: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 88: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 89: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 90: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 91: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 92: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 93: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 94: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 95: trimtab.v1.HighestPriorityExpanderSettings
+	(*ScaleDownSettings)(nil),               // 96: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 97: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 98: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 99: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 100: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 101: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 102: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 103: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 104: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 105: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 106: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 107: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 108: trimtab.v1.PodCostTerm
+	nil,                                     // 109: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	nil,                                     // 110: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 112: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                                     // 113: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                                     // 114: trimtab.v1.Release.UpcomingEntry
+	nil,                                     // 115: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 116: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 117: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 118: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 119: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 120: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 121: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 122: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 123: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 124: google.protobuf.Timestamp
+	(UnremovableReason_Code)(0),             // 125: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),             // 126: trimtab.v1.BlockingPodReason.Code
+	(*durationpb.Duration)(nil),             // 127: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 128: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 129: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 130: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 131: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 132: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 133: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 134: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 135: trimtab.v1.ScaleDownResult.Code
+	(ReplacementResult_Code)(0),             // 136: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 137: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 138: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 139: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 140: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 141: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	121, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	69,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	35,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	39,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	53,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	57,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	18,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	46,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	31,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	106, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	122, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
-	24,  // 19: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
-	27,  // 20: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	123, // 21: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	28,  // 22: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	107, // 23: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	25,  // 24: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
-	9,   // 25: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	22,  // 26: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	124, // 27: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	26,  // 28: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
-	108, // 29: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
-	109, // 30: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
-	110, // 31: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
-	125, // 32: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	29,  // 33: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	126, // 34: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	1,   // 35: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	1,   // 36: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	127, // 37: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	32,  // 38: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	23,  // 39: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	26,  // 40: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
-	2,   // 41: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	33,  // 42: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	121, // 43: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
-	25,  // 44: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
-	26,  // 45: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
-	37,  // 46: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	111, // 47: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	128, // 48: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	112, // 49: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	129, // 50: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	36,  // 51: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 52: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	43,  // 53: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	45,  // 54: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	24,  // 55: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
-	130, // 56: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	40,  // 57: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 58: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 59: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	131, // 60: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	131, // 61: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	121, // 62: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	132, // 63: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 64: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	132, // 65: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	131, // 66: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	113, // 67: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 68: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	133, // 69: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 70: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 71: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 72: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	114, // 73: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 74: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 75: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	24,  // 76: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
-	44,  // 77: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	122, // 78: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	134, // 79: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	134, // 80: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	132, // 81: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	131, // 82: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 83: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	135, // 84: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	136, // 85: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 86: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 87: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 88: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	62,  // 89: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	65,  // 90: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	64,  // 91: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 92: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 93: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 94: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
-	121, // 95: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
-	67,  // 96: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	67,  // 97: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	67,  // 98: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	59,  // 99: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
-	63,  // 100: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	115, // 101: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	67,  // 102: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	68,  // 103: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	66,  // 104: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	67,  // 105: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	121, // 106: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	121, // 107: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	87,  // 108: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	93,  // 109: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	96,  // 110: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	103, // 111: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	116, // 112: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	86,  // 113: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	81,  // 114: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 115: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	75,  // 116: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	70,  // 117: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	71,  // 118: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	72,  // 119: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 120: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	122, // 121: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	122, // 122: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 123: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	122, // 124: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	122, // 125: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	78,  // 126: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 127: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	77,  // 128: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	122, // 129: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	122, // 130: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	83,  // 131: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	122, // 132: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	122, // 133: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	82,  // 134: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	85,  // 135: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	122, // 136: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	122, // 137: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	78,  // 138: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	83,  // 139: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	117, // 140: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	84,  // 141: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	137, // 142: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 143: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	90,  // 144: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	92,  // 145: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	11,  // 146: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	122, // 147: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	89,  // 148: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	89,  // 149: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	91,  // 150: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	122, // 151: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	122, // 152: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	122, // 153: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	122, // 154: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 155: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	122, // 156: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	122, // 157: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	122, // 158: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 159: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	122, // 160: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	122, // 161: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	122, // 162: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 163: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 164: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	118, // 165: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	99,  // 166: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	100, // 167: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	102, // 168: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 169: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	83,  // 170: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	119, // 171: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 172: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	100, // 173: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	122, // 174: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	120, // 175: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	83,  // 176: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	104, // 177: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	83,  // 178: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	105, // 179: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 180: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	126, // 181: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	126, // 182: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	138, // 183: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	126, // 184: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	94,  // 185: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	97,  // 186: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	97,  // 187: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	97,  // 188: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	189, // [189:189] is the sub-list for method output_type
-	189, // [189:189] is the sub-list for method input_type
-	189, // [189:189] is the sub-list for extension type_name
-	189, // [189:189] is the sub-list for extension extendee
-	0,   // [0:189] is the sub-list for field type_name
+	124, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	72,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	60,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	27,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	41,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	45,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	56,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	60,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	24,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	50,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	37,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	19,  // 12: trimtab.v1.PlanResponse.summary:type_name -> trimtab.v1.PlanSummary
+	22,  // 13: trimtab.v1.PlanResponse.nodes:type_name -> trimtab.v1.NodeVerdict
+	20,  // 14: trimtab.v1.PlanSummary.now:type_name -> trimtab.v1.ClusterFigures
+	21,  // 15: trimtab.v1.PlanSummary.decisions:type_name -> trimtab.v1.DecisionFigures
+	20,  // 16: trimtab.v1.PlanSummary.after:type_name -> trimtab.v1.ClusterFigures
+	0,   // 17: trimtab.v1.DecisionFigures.decision:type_name -> trimtab.v1.Decision.Code
+	20,  // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
+	10,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
+	1,   // 20: trimtab.v1.NodeVerdict.fate:type_name -> trimtab.v1.NodeFate.Code
+	124, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
+	125, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	126, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	46,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
+	109, // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	124, // 26: trimtab.v1.NodeVerdict.since:type_name -> google.protobuf.Timestamp
+	26,  // 27: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	25,  // 28: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 29: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	110, // 30: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	127, // 31: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	29,  // 32: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	31,  // 33: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
+	30,  // 34: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
+	33,  // 35: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	128, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	34,  // 37: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	111, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	31,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
+	28,  // 40: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	129, // 41: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	32,  // 42: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
+	112, // 43: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	113, // 44: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	114, // 45: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	130, // 46: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	35,  // 47: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	131, // 48: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	2,   // 49: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	2,   // 50: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	132, // 51: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	38,  // 52: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	29,  // 53: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	32,  // 54: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
+	3,   // 55: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	39,  // 56: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	124, // 57: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	31,  // 58: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	32,  // 59: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
+	43,  // 60: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	115, // 61: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	133, // 62: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	116, // 63: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	134, // 64: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	42,  // 65: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	4,   // 66: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	48,  // 67: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	30,  // 68: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
+	135, // 69: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	126, // 70: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	126, // 71: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	49,  // 72: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	51,  // 73: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	136, // 74: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	54,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	55,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	117, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	52,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	53,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	30,  // 80: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	49,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	127, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	137, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	137, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	125, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	126, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	57,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	138, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	139, // 89: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	58,  // 90: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	6,   // 91: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	64,  // 92: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	65,  // 93: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	68,  // 94: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	67,  // 95: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	63,  // 96: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	61,  // 97: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	62,  // 98: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
+	124, // 99: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
+	70,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	70,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	70,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
+	66,  // 104: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	118, // 105: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	70,  // 106: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	71,  // 107: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	69,  // 108: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	70,  // 109: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	124, // 110: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	124, // 111: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	90,  // 112: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	96,  // 113: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	99,  // 114: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	106, // 115: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	119, // 116: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	89,  // 117: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	84,  // 118: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	11,  // 119: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	78,  // 120: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	73,  // 121: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	74,  // 122: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	75,  // 123: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	8,   // 124: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	127, // 125: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	127, // 126: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	7,   // 127: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	127, // 128: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	127, // 129: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	81,  // 130: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	9,   // 131: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	80,  // 132: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	127, // 133: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	127, // 134: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	86,  // 135: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	127, // 136: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	127, // 137: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	85,  // 138: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	88,  // 139: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	127, // 140: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	127, // 141: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	81,  // 142: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	86,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	120, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	87,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	140, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	2,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	93,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	95,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	12,  // 150: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	127, // 151: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	92,  // 152: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	92,  // 153: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	94,  // 154: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	127, // 155: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	127, // 156: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	127, // 157: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	127, // 158: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	5,   // 159: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	127, // 160: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	127, // 161: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	127, // 162: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	10,  // 163: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	127, // 164: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	127, // 165: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	127, // 166: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	13,  // 167: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	14,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	121, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	102, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	103, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	105, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	15,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	86,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	122, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	14,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	103, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	127, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	123, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	86,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	107, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	86,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	108, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	6,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	131, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	131, // 186: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	141, // 187: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	131, // 188: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 189: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	100, // 190: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	100, // 191: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	100, // 192: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	193, // [193:193] is the sub-list for method output_type
+	193, // [193:193] is the sub-list for method input_type
+	193, // [193:193] is the sub-list for extension type_name
+	193, // [193:193] is the sub-list for extension extendee
+	0,   // [0:193] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10306,35 +10679,36 @@ func file_trimtab_v1_plan_proto_init() {
 	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[3].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[55].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[60].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[58].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[66].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[67].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[70].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[64].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[69].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[78].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[74].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[90].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      15,
-			NumMessages:   106,
+			NumEnums:      16,
+			NumMessages:   108,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

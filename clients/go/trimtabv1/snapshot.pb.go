@@ -2986,7 +2986,11 @@ type Node struct {
 	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
 	// node or of its NodeClaim. It counts as a deletion in progress, as nodes do
 	// with a taint that says so (`docs/signals.md`).
-	BeingDeleted  bool `protobuf:"varint,18,opt,name=being_deleted,json=beingDeleted,proto3" json:"being_deleted,omitempty"`
+	BeingDeleted bool `protobuf:"varint,18,opt,name=being_deleted,json=beingDeleted,proto3" json:"being_deleted,omitempty"`
+	// Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes
+	// the snapshot decides it. OPTIONAL: absent = that of the node's group, or
+	// unknown if the group has none.
+	PricePerHour  *float64 `protobuf:"fixed64,19,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3145,6 +3149,13 @@ func (x *Node) GetBeingDeleted() bool {
 		return x.BeingDeleted
 	}
 	return false
+}
+
+func (x *Node) GetPricePerHour() float64 {
+	if x != nil && x.PricePerHour != nil {
+		return *x.PricePerHour
+	}
+	return 0
 }
 
 // The CSI drivers and in-tree plugins by which a node mounts volumes, of those that some `Volume.required_driver` may
@@ -3442,8 +3453,8 @@ type NodeGroup struct {
 	TargetSize int32 `protobuf:"varint,4,opt,name=target_size,json=targetSize,proto3" json:"target_size,omitempty"`
 	// A new node of this group. OPTIONAL: without it an existing node is used.
 	Template *NodeTemplate `protobuf:"bytes,5,opt,name=template,proto3" json:"template,omitempty"`
-	// Price of one node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
-	// absent = unknown.
+	// Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
+	// absent = unknown. Also that of its nodes without `Node.price_per_hour`.
 	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	// Health. OPTIONAL.
 	Health NodeGroupHealth_Code `protobuf:"varint,7,opt,name=health,proto3,enum=trimtab.v1.NodeGroupHealth_Code" json:"health,omitempty"`
@@ -7265,7 +7276,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x05BOUND\x10\x01\x12\x1b\n" +
 	"\x17WAIT_FOR_FIRST_CONSUMER\x10\x02\x12\x15\n" +
 	"\x11UNBOUND_IMMEDIATE\x10\x03\x12\v\n" +
-	"\aMISSING\x10\x04\"\xfc\x05\n" +
+	"\aMISSING\x10\x04\"\xba\x06\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -7288,7 +7299,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x11declared_features\x18\x0f \x03(\x05R\x10declaredFeatures\x12@\n" +
 	"\x0evolume_drivers\x18\x10 \x01(\v2\x19.trimtab.v1.VolumeDriversR\rvolumeDrivers\x12$\n" +
 	"\x0edo_not_disrupt\x18\x11 \x01(\bR\fdoNotDisrupt\x12#\n" +
-	"\rbeing_deleted\x18\x12 \x01(\bR\fbeingDeleted\"%\n" +
+	"\rbeing_deleted\x18\x12 \x01(\bR\fbeingDeleted\x12)\n" +
+	"\x0eprice_per_hour\x18\x13 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01B\x11\n" +
+	"\x0f_price_per_hour\"%\n" +
 	"\rVolumeDrivers\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\x05R\x05names\"\x81\x03\n" +
 	"\fNodeTemplate\x12\x1b\n" +
@@ -7882,6 +7895,7 @@ func file_trimtab_v1_snapshot_proto_init() {
 	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_snapshot_proto_msgTypes[6].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[25].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[28].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[33].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[35].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[36].OneofWrappers = []any{}

@@ -66,6 +66,7 @@ class ExternalPolicy:
             response.scale_up.CopyFrom(self._growth(answer, request))
         if plan_pb2.Decision.SCALE_DOWN in request.decisions:
             response.scale_down.CopyFrom(self._removal(answer, request))
+            self._add_verdicts(response, answer)
         return response
 
     def _ask(self, request: plan_pb2.PlanRequest) -> PolicyAnswer:
@@ -123,10 +124,6 @@ class ExternalPolicy:
         decision = plan_pb2.ScaleDownDecision(evaluated=len(state.nodes), result=_Result.SCALE_DOWN_NO_CANDIDATES)
         for name in unneeded:
             decision.unneeded.append(self._unneeded(name, state.nodes[name], request))
-        for name in sorted(state.nodes.keys() - set(unneeded)):
-            text = answer.unremovable.get(name, "")
-            reason = _REASONS[text].number if text in _REASONS else reason_pb2.UnremovableReason.UNSPECIFIED
-            decision.unremovable.add(node=name, reason=reason, detail="" if reason else text)
         if not unneeded:
             return decision
         decision.result = _Result.SCALE_DOWN_NO_NODE_DELETED
@@ -135,6 +132,24 @@ class ExternalPolicy:
             return decision
         self._choose(decision, answer, request, going)
         return decision
+
+    def _add_verdicts(self, response: plan_pb2.PlanResponse, answer: PolicyAnswer) -> None:
+        """Add what becomes of each node."""
+        assert self._cluster is not None, "attach comes first"
+        decision = response.scale_down
+        unneeded, now = {one.node: one for one in decision.unneeded}, {*decision.delete_empty, *decision.drain}
+        for name, info in sorted(self._cluster.state.nodes.items()):
+            shares = [info.used.get(one, 0) / max(1, info.allocatable.get(one, 0)) for one in ("cpu", "memory")]
+            verdict = response.nodes.add(node=name, utilization=max(shares), fate=plan_pb2.NodeFate.STAYS)
+            if name in unneeded:
+                verdict.fate = plan_pb2.NodeFate.GOES_NOW if name in now else plan_pb2.NodeFate.GOES_LATER
+                verdict.wave, verdict.since.seconds = 1, self._since[name]
+                continue
+            text = answer.unremovable.get(name, "")
+            if text in _REASONS:
+                verdict.reason = _REASONS[text].number  # type: ignore[assignment]
+            else:
+                verdict.detail = text
 
     def _choose(
         self,
@@ -153,7 +168,9 @@ class ExternalPolicy:
         ]
         room = (limits.max_scale_down_parallelism or _REMOVALS) - len(going)
         drains = (limits.max_drain_parallelism or _DRAINS) - sum(self._drained(name) for name in going)
-        for one in sorted(ready, key=lambda one: (one.assumption.pods_to_move_count > 0, one.since.seconds, one.node)):
+        for one in sorted(
+            ready, key=lambda one: (one.assumption.pods_to_move_count > 0, self._since[one.node], one.node)
+        ):
             is_drain = one.assumption.pods_to_move_count > 0
             if room <= 0 or (is_drain and drains <= 0):
                 continue
@@ -167,14 +184,10 @@ class ExternalPolicy:
 
     def _unneeded(self, name: str, info: NodeInfo, request: plan_pb2.PlanRequest) -> plan_pb2.UnneededNode:
         moved = self._moved(info, request)
-        shares = [info.used.get(one, 0) / max(1, info.allocatable.get(one, 0)) for one in ("cpu", "memory")]
-        found = plan_pb2.UnneededNode(
+        return plan_pb2.UnneededNode(
             node=name,
-            utilization=max(shares),
             assumption=plan_pb2.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=digest_of(moved)),
         )
-        found.since.seconds = self._since[name]
-        return found
 
     def _moved(self, info: NodeInfo, request: plan_pb2.PlanRequest) -> list[str]:
         """Return the uids of the pods that have to be moved from a node."""

@@ -1,5 +1,5 @@
-"""NodePools and NodeClaims of Karpenter, as far as plans need them. Fields of v1beta1 that v1 has elsewhere are read
-where they were. Source: kubernetes-sigs/karpenter, pkg/apis/v1 and v1beta1.
+"""NodePools and NodeClaims of Karpenter, as far as plans need them, and our MachineOffer. Fields of v1beta1 that v1 has
+elsewhere are read where they were. Source: kubernetes-sigs/karpenter, pkg/apis/v1 and v1beta1.
 """
 
 from msgspec import Struct
@@ -99,3 +99,26 @@ class NodeClaim(Struct, gc=False):
 
     metadata: ObjectMeta | None = None
     status: NodeClaimStatus | None = None
+
+
+class OfferSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
+    """`spec` of a MachineOffer. It is our own kind, so a field that is not declared is a mistake.
+
+    zone : None = every zone of the cluster; capacity_type : None = on demand; capacity, allocatable : of one node;
+    labels : of its nodes, besides those that follow from the rest; price : of a node and hour, None = not known.
+    """
+
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+    capacity: Quantities | None = None
+    allocatable: Quantities | None = None
+    labels: dict[str, str] | None = None
+    price: float | None = None
+
+
+class OfferObject(Struct, gc=False):
+    """`trimtab.dev/v1` MachineOffer: a machine that NodePools may have."""
+
+    metadata: ObjectMeta | None = None
+    spec: OfferSpec | None = None

@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from trimtab.common.kubernetes.kinds.devices import ResourceSlice
 from trimtab.common.kubernetes.kinds.metadata import Int, ObjectMeta, Quantities, Time
+from trimtab.common.kubernetes.kinds.pods import Pod
 
 
 class Taint(Struct, gc=False, omit_defaults=True):
@@ -64,7 +65,8 @@ class TemplateNode(Node, gc=False):
 class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
     """`spec` of our node group. It is our own kind, so a field that is not declared is a mistake.
 
-    Not so inside `template`, which is a Node, as Kubernetes prints it.
+    Not so inside `template`, which is a Node, as Kubernetes prints it. daemon_set_pods : run on each new node, in place
+    of those that the DaemonSets would have there.
     """
 
     min_size: Int | None = None
@@ -75,6 +77,7 @@ class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True
     price: float | None = None
     template: TemplateNode | None = None
     zero_or_max: bool | None = None
+    daemon_set_pods: list[Pod] | None = None
 
 
 class NodeGroupStatus(Struct, rename="camel", gc=False, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Offerings of machines: an instance type in a zone, on demand or spot. They are of a file, or
+"""Offerings of machines: an instance type in a zone, on demand or spot. They are of a file, objects, or
 those that the nodes and NodeClaims of a cluster have now.
 
 Decides what the labels and the name of an instance type say about it. Never reads files. Units: quantities as in
@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trimtab.common.kubernetes.kinds.karpenter import NodeClaim
+from trimtab.common.kubernetes.kinds.karpenter import NodeClaim, OfferObject, OfferSpec
 from trimtab.common.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.common.kubernetes.kinds.nodes import Node, NodeStatus
-from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.object_errors import FieldError, ObjectError, below
 from trimtab.common.kubernetes.quantities import counted_amount
 from trimtab.common.kubernetes.signals import clouds, karpenter, well_known
 from trimtab.common.kubernetes.signals.table import SPOT_LABELS
+from trimtab.prices import is_price
 
 POOL: Final = karpenter.NODE_POOL.key
 CAPACITY_TYPE: Final = karpenter.CAPACITY_TYPE.key
@@ -78,6 +79,38 @@ class MachineOffer(NamedTuple):
     allocatable: Quantities
     labels: Mapping[str, str]
     price: float | None = None
+
+
+def given_offers(objects: Iterable[OfferObject]) -> list[MachineOffer]:
+    """Return the offerings that MachineOffer objects describe, sorted by name. Errors: ObjectError."""
+    found: dict[OfferKey, MachineOffer] = {}
+    for one in sorted(objects, key=lambda one: (one.metadata or ObjectMeta()).name or ""):
+        name = (one.metadata or ObjectMeta()).name or ""
+        try:
+            offer = _given_offer(one.spec or OfferSpec())
+            if offer.key in found:
+                raise FieldError("spec", f"{offer.key} is offered twice", "leave one of the two out")
+        except FieldError as error:
+            raise ObjectError("", "MachineOffer", name, error) from None
+        found[offer.key] = offer
+    return list(found.values())
+
+
+def _given_offer(spec: OfferSpec) -> MachineOffer:
+    if not spec.instance_type:
+        raise FieldError("spec.instanceType", "it is missing", "name the type of the machine")
+    if not spec.capacity:
+        raise FieldError("spec.capacity", "it is missing", "give cpu, memory and pods of a node")
+    key = OfferKey(spec.instance_type, spec.zone or "", spec.capacity_type or ON_DEMAND)
+    if key.capacity_type not in CAPACITY_TYPES:
+        remedy = f"use one of {', '.join(CAPACITY_TYPES)}"
+        raise FieldError("spec.capacityType", f"{key.capacity_type!r} is unknown", remedy)
+    if spec.price is not None and not is_price(spec.price):
+        raise FieldError("spec.price", f"{spec.price} is absurd", "give the price of a node and hour, such as 0.096")
+    with below("spec.capacity"):
+        cpu_milli = counted_amount("cpu", spec.capacity.get("cpu", 0))
+    labels = labels_of(key, spec.labels, cpu_milli)
+    return MachineOffer(key, spec.capacity, spec.allocatable or spec.capacity, labels, spec.price)
 
 
 def key_of(labels: Mapping[str, str]) -> OfferKey:

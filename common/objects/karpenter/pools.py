@@ -77,6 +77,12 @@ class KarpenterObjects(NamedTuple):
     declared: Sequence[NodeGroup] = ()
 
 
+def karpenter_objects(by_kind: Mapping[str, Sequence[Any]]) -> KarpenterObjects:
+    """Return the objects that decide about the node groups of NodePools."""
+    kinds = ("NodePool", "NodeClaim", "Node", "NodeGroup")
+    return KarpenterObjects(*(by_kind.get(kind, ()) for kind in kinds))
+
+
 class PoolGroups(NamedTuple):
     """Node groups, sorted by name, and what the pools ask of plans; notes : for the user."""
 

@@ -8,7 +8,7 @@ the rank. 0 on nodes that cannot go even if pods leave. DaemonSet and mirror pod
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -71,24 +71,19 @@ def _levels(context: RankingContext) -> Float64 | None:
 
 def _make(snapshot: Snapshot, decided: Decided) -> Float64:
     """Return the level of each node. float64[N]. O(N + P)."""
-    decision: Any = decided.result
-    row = {name: number for number, name in enumerate(snapshot.nodes.name)}
-    missing = len(row)
-    level = np.zeros(missing + 1)
-    pods = snapshot.pods
+    verdicts = [pb.NodeVerdict() for _ in snapshot.nodes.name]
+    decided.judge(verdicts)
+    level, pods = np.zeros(len(verdicts)), snapshot.pods
     leaving = active(pods) & (pods.node >= 0) & ((pods.flags & FLAG_DAEMON) == 0)
     nearly = np.maximum(NEARLY - np.bincount(pods.node[leaving], minlength=len(level)), 1.0)
-    for stays in decision.unremovable:
-        node = row.get(stays.node, missing)
-        if stays.reason in MAY_GO:
-            level[node] = nearly[node]
-        elif stays.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
+    for node, one in enumerate(verdicts):
+        if one.fate == pb.NodeFate.GOES_NOW or one.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
             level[node] = NOW
-    for goes in decision.unneeded:
-        level[row.get(goes.node, missing)] = LATER
-    for name in (*decision.drain, *decision.delete_empty):
-        level[row.get(name, missing)] = NOW
-    return level[:missing]
+        elif one.fate == pb.NodeFate.GOES_LATER:
+            level[node] = LATER
+        elif one.reason in MAY_GO:
+            level[node] = nearly[node]
+    return level
 
 
 NODE_DRAIN = Strategy(Code.NODE_DRAIN, _drained, NOW, frozenset({Input.SCALE_DOWN}))

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.utilization import Float64
-from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.report.kernels.digests import write_sorted_uids
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts
@@ -25,7 +24,7 @@ class Unneeded(NamedTuple):
     """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; wave : int32[U]; details : by node,
+    bounds : int64[U+1]; eviction_cost : float64[U]; wave : int32[U]; details : by node,
     if any; gangs : of each node, "" = none; empty if no node has any.
     """
 
@@ -35,7 +34,6 @@ class Unneeded(NamedTuple):
     bounds: Int64
     pods: Int32
     destination: Int32
-    saving: Float64
     eviction_cost: Float64
     wave: Int32
     details: Mapping[int, str]
@@ -63,51 +61,34 @@ class UnneededRowsKey(ContentKey):
     version: str
 
 
-def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> None:
-    """Add the unneeded nodes and the places of their pods. share : float64[N] utilization. O(pods to move).
+def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded) -> None:
+    """Add the unneeded nodes and the places of their pods. O(pods to move).
 
     For an unchanged snapshot, an unchanged plan is made into messages only once.
     """
-    utilization = np.nan_to_num(share[unneeded.nodes], posinf=np.inf)
-    content = hashlib.sha256(repr((unneeded.details, unneeded.gangs)).encode())
-    for column in (*unneeded, utilization):
-        if isinstance(column, np.ndarray):
-            content.update(len(column).to_bytes(8, "little"))
-            content.update(np.ascontiguousarray(column).data)
+    content = hashlib.sha256(repr(unneeded.gangs).encode())
+    for column in (unneeded.nodes, unneeded.bounds, unneeded.pods, unneeded.destination, unneeded.eviction_cost):
+        content.update(len(column).to_bytes(8, "little"))
+        content.update(np.ascontiguousarray(column).data)
     key = UnneededRowsKey(content.hexdigest(), request.snapshot.version)
-    made = request.encodings.get(key, partial(_unneeded, request.snapshot, unneeded, utilization))
+    made = request.encodings.get(key, partial(_unneeded, request.snapshot, unneeded))
     decision.MergeFromString(made)
 
 
-def _unneeded(snapshot: Snapshot, unneeded: Unneeded, utilization: Float64) -> bytes:
-    """Return the nodes and places as an encoded decision. utilization : float64[U]."""
+def _unneeded(snapshot: Snapshot, unneeded: Unneeded) -> bytes:
+    """Return the nodes and places as an encoded decision."""
     decision, names = pb.ScaleDownDecision(), snapshot.nodes.name
     _add_places(decision.places, snapshot, unneeded)
     rows = zip(
         unneeded.nodes.tolist(),
-        unneeded.since_ns.tolist(),
-        unneeded.not_now.tolist(),
-        utilization.tolist(),
         np.diff(unneeded.bounds).tolist(),
         _digests(snapshot, unneeded),
-        _known(unneeded.saving),
         unneeded.eviction_cost.tolist(),
-        unneeded.wave.tolist(),
         unneeded.gangs or [""] * len(unneeded.nodes),
         strict=True,
     )
-    for node, since_ns, reason, used, pod_count, digest, saving, cost, wave, gang in rows:
-        row = decision.unneeded.add(
-            node=names[node],
-            not_now_reason=reason,
-            utilization=used,
-            detail=unneeded.details.get(node, ""),
-            saving_per_hour=saving,
-            eviction_cost=cost,
-            wave=wave,
-            gang=gang,
-        )
-        row.since.seconds, row.since.nanos = divmod(since_ns, SECOND_NS)
+    for node, pod_count, digest, cost, gang in rows:
+        row = decision.unneeded.add(node=names[node], eviction_cost=cost, gang=gang)
         row.assumption.pods_to_move_count = pod_count
         row.assumption.pods_to_move_digest = digest
     return decision.SerializeToString(deterministic=True)
@@ -123,38 +104,6 @@ def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> No
     places.pods.extend(snapshot.pod_keys(unneeded.pods))
     places.sources.extend((np.searchsorted(used, source) + 1).tolist())
     places.destinations.extend((np.searchsorted(used, unneeded.destination) + 1).tolist())
-
-
-def _known(values: Float64) -> list[float | None]:
-    """Return values, None where one is not known."""
-    found: list[Any] = values.tolist()
-    for row in np.flatnonzero(np.isnan(values)).tolist():
-        found[row] = None
-    return found
-
-
-def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
-    """Add the nodes that stay. share : float64[N] utilization, NaN = not computed."""
-    names, nodes = request.snapshot.nodes.name, staying.nodes
-    rows = zip(
-        nodes.tolist(),
-        staying.reason.tolist(),
-        staying.blocking.pods.of(nodes),
-        staying.blocking.why[nodes].tolist(),
-        staying.details.of(nodes),
-        _known(share[nodes]),
-        strict=True,
-    )
-    for node, reason, pod, why, detail, used in rows:
-        decision.unremovable.add(
-            node=names[node],
-            reason=reason,
-            blocking_pod=pod,
-            blocking_reason=why,
-            detail=detail,
-            predicate_failure_counts=staying.failed.get(node),
-            utilization=used,
-        )
 
 
 def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:

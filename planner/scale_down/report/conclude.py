@@ -1,6 +1,7 @@
 """Build the message and the next state from the plan of a loop. Nodes in order of name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,14 @@ import numpy as np
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.nodes import prices
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import Decided, NodeChange, Summary
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.loop import ScaleDownPlan
-from trimtab.planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
+from trimtab.planner.scale_down.report.answer import Staying, Unneeded, add_unneeded
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blocking_code, blocking_codes
+from trimtab.planner.scale_down.report.verdicts import judge
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import names_of
 from trimtab.planner.scale_down.selection.removal import Removal, room_left, since
@@ -34,9 +35,13 @@ Outcome = reason_pb2.ScaleDownResult
 def not_tried(request: ScaleDownRequest) -> Decided:
     """Return the answer if scale-down is switched off: every node stays, and the state is unchanged."""
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
-    for name in request.snapshot.nodes.name:
-        decision.unremovable.add(node=name, reason=Reason.NOT_EVALUATED)
-    return Decided(decision, request.state or pb.ScaleDownState())
+    return Decided(decision, request.state or pb.ScaleDownState(), judge=_judge_not_tried)
+
+
+def _judge_not_tried(verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Write that every node stays."""
+    for verdict in verdicts:
+        verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
 
 
 def conclude(plan: ScaleDownPlan) -> Decided:
@@ -47,26 +52,40 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
-    add_unneeded(decision, request, unneeded, share)
+    add_unneeded(decision, request, unneeded)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
     details.put(_numbers(found.staying.explanation.details), found.staying.explanation.details.values())
     put_why_staying(context, reasons, details)
     remaining = Staying(staying, reasons[staying], blocking, found.staying.explanation.failed, details)
-    add_staying(decision, request, remaining, share)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(context, found, removal)
     decision.evaluated = found.counts.evaluated
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
-    if found.choice:
-        decision.objective = pb.Objective.MONEY if found.choice.by_money else pb.Objective.COUNT
-        decision.saving_bound_per_hour = found.choice.saving_bound
-    _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
-    return Decided(decision, state, context.notes, figures=_figures(found))
+    verdicts = partial(
+        judge,
+        share=share,
+        unneeded=unneeded,
+        ends_ns=removal.ends_ns,
+        staying=remaining,
+        blockers=_blockers(context, found),
+    )
+    return Decided(
+        decision, state, context.notes, figures=_figures(found), change=_change(unneeded, found), judge=verdicts
+    )
+
+
+def _change(unneeded: Unneeded, found: LoopResult) -> NodeChange:
+    """Return what the plan changes of the nodes, in all its waves."""
+    choice = found.choice
+    if choice is None:
+        return NodeChange(unneeded.nodes)
+    objective = pb.Objective.MONEY if choice.by_money else pb.Objective.COUNT
+    return NodeChange(unneeded.nodes, objective=objective, most_saved=choice.saving_bound or None)
 
 
 def summarize(decision: pb.ScaleDownDecision) -> Summary:
@@ -77,7 +96,6 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
         "drain": len(decision.drain),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
-        "by_money": int(decision.objective == pb.Objective.MONEY),
     }
     return Summary(Outcome.Code.Name(decision.result), counts)
 
@@ -95,11 +113,10 @@ def _figures(found: LoopResult) -> dict[str, int]:
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
-    price = prices(context.request.snapshot)
     gangs = whole_gangs(context)
     waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
-        nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
+        nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination,
         gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, waits,
         gangs.keys(nodes) if len(gangs.size) else [],
     )  # fmt: skip
@@ -129,23 +146,24 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     return Blocking(pods, why)
 
 
-def _add_blockers(decision: pb.ScaleDownDecision, context: ScaleDownContext, found: LoopResult) -> None:
-    """Add all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
+def _blockers(context: ScaleDownContext, found: LoopResult) -> dict[int, list[pb.BlockingPod]]:
+    """Return all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
     explained, codes = context.request.round.explained, found.staying.codes
     if not len(explained):
-        return
+        return {}
     snapshot, under = context.request.snapshot, context.pods.under
     pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
     exhausted = pdb.exhausted(under, context.pods.remaining, len(snapshot.budgets))
     every = rules.every_reason(of_rows(context.pods.columns.with_exhausted(exhausted), pods))
     named = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
-    entries = {node: decision.blockers.add(node=snapshot.nodes.name[node]) for node in explained.tolist()}
+    entries: dict[int, list[pb.BlockingPod]] = {node: [] for node in explained.tolist()}
     for name, pod, reasons in named:
         first = outcome.blocking_reason(codes[pod])
         # A budget may have been used up by nodes being deleted, which its status does not show yet.
         more = [blocking_code(reason) for reason in reasons if reason != first]
         reason = blocking_code(first)
-        entries[int(snapshot.pods.node[pod])].pods.add(pod=name, reason=reason, reasons=[reason, *more])
+        entries[int(snapshot.pods.node[pod])].append(pb.BlockingPod(pod=name, reason=reason, reasons=[reason, *more]))
+    return entries
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:

@@ -49,9 +49,11 @@ class UnneededNodes(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """not_now : uint8[U] `UnremovableReason.Code`, 0 = goes now; delete_empty, drain : nodes ascending."""
+    """not_now : uint8[U] `UnremovableReason.Code`, 0 = goes now; ends_ns : int64[U], when the timer ends that keeps a
+    node, 0 = none does; delete_empty, drain : nodes ascending."""
 
     not_now: UInt8
+    ends_ns: Int64
     delete_empty: tuple[int, ...]
     drain: tuple[int, ...]
     left: Room
@@ -62,7 +64,9 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     request = context.request
     snapshot, settings = request.snapshot, request.settings
     ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
-    not_now = too_early(snapshot, settings, unneeded.nodes, ready, since_ns, request.now_ns)
+    ends_ns = since_ns + waiting_ns(snapshot, settings, unneeded.nodes, ready)
+    too_early = np.where(ready[unneeded.nodes], Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH)
+    not_now: UInt8 = np.where(request.now_ns < ends_ns, too_early, 0).astype(np.uint8)
     useless = of_no_use(request.round, unneeded.nodes) & (np.diff(unneeded.bounds) == 0)
     not_now[useless] = 0
     _mark(not_now, unneeded.wave > 1, Reason.LATER_WAVE)
@@ -87,7 +91,8 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
         chosen = _even_crop(context, unneeded, since_ns, not_now, left)
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
-    return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
+    ends_ns[~np.isin(not_now, (Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH))] = 0
+    return Removal(not_now, ends_ns, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
 
 
 def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8) -> None:
@@ -191,17 +196,13 @@ def since(context: ScaleDownContext, unneeded: Int32) -> Int64:
     return start[unneeded]
 
 
-def too_early(
-    snapshot: Snapshot, settings: ScaleDownSettings, nodes: Int32, ready: Bool, since_ns: Int64, now_ns: int
-) -> UInt8:
-    """Return by node why it must wait, an `UnremovableReason.Code`; 0 = it has waited long enough. uint8[U].
+def waiting_ns(snapshot: Snapshot, settings: ScaleDownSettings, nodes: Int32, ready: Bool) -> Int64:
+    """Return for how long each of nodes : int32[U] has to be unneeded before it goes. int64[U].
 
     ready : bool[N], as the Cluster Autoscaler counts it.
     """
     of_groups = [settings.of_group(group.id) for group in snapshot.groups]
     rows = [(one.unneeded_time_ns, one.unready_time_ns) for one in [*of_groups, settings.general]]
     times = np.array(rows, np.int64)[snapshot.nodes.group[nodes]]
-    needed = np.where(ready[nodes], times[:, 0], times[:, 1])
-    reason = np.where(ready[nodes], Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH)
-    waiting: UInt8 = np.where(now_ns - since_ns < needed, reason, 0).astype(np.uint8)
-    return waiting
+    needed: Int64 = np.where(ready[nodes], times[:, 0], times[:, 1])
+    return needed

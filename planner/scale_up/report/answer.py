@@ -11,7 +11,7 @@ from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.waiting import unplaced
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import NO_CHANGE, Decided, NodeChange, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.gangs.orders import add_useless, next_orders
@@ -61,11 +61,24 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     add_waiting_placeholders(decision, plan)
     _add_unschedulable(decision, plan, left)
     decision.result = _result(decision)
-    decision.objective = _OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
     of_parts = (*placeholder_notes(decision), *gang_notes(decision), *_balance_notes(decision, plan))
     notes = (*plan.context.notes, *incomplete, *of_parts, *spread_notes(plan), *attach_notes(plan))
-    return Decided(decision, _state(plan), notes)
+    change = NodeChange(
+        NO_CHANGE.gone,
+        plan.progress.group_of,
+        placed=_placed_count(plan),
+        objective=_OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED),
+    )
+    return Decided(decision, _state(plan), notes, change=change)
+
+
+def _placed_count(plan: ScaleUpPlan) -> int:
+    """Return how many pods of the snapshot that wait have places in the plan."""
+    state, known = plan.progress.packer.simulation.state, len(plan.context.request.snapshot.pods.spec)
+    on_nodes, on_new = plan.unplaced.pending.pods, plan.progress.pods
+    pods = np.union1d(on_nodes[on_nodes < known], on_new[on_new < known])
+    return int((state.pod_node[pods] >= 0).sum())
 
 
 def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[str]:
@@ -100,7 +113,6 @@ def summarize(decision: pb.ScaleUpDecision) -> Summary:
         "skipped": len(decision.skipped),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
-        "by_money": int(decision.objective == pb.Objective.MONEY),
     }
     return Summary(Outcome.Code.Name(decision.result), counts)
 

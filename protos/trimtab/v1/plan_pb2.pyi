@@ -151,7 +151,7 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-        `ScaleDownDecision.blockers`; each one in the snapshot, without
+        `NodeVerdict.blocking_pods`; each one in the snapshot, without
         repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
@@ -206,6 +206,8 @@ class PlanResponse(_message.Message):
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """`request_id` of the request."""
     snapshot_version: _builtins.str
@@ -246,6 +248,16 @@ class PlanResponse(_message.Message):
     def capacity_requests(self) -> Global___CapacityRequestsDecision:
         """Present if CAPACITY_REQUESTS was requested."""
 
+    @_builtins.property
+    def summary(self) -> Global___PlanSummary:
+        """Nodes and money: now, after each decision, and after all of them."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeVerdict]:
+        """What becomes of each node: one entry for every node of the snapshot, sorted
+        by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+        """
+
     def __init__(
         self,
         *,
@@ -260,14 +272,418 @@ class PlanResponse(_message.Message):
         diagnostics: Global___Diagnostics | None = ...,
         replacement: Global___ReplacementDecision | None = ...,
         capacity_requests: Global___CapacityRequestsDecision | None = ...,
+        summary: Global___PlanSummary | None = ...,
+        nodes: _abc.Iterable[Global___NodeVerdict] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state", "summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "nodes", b"nodes", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanResponse: _TypeAlias = PlanResponse  # noqa: Y015
+
+@_typing.final
+class PlanSummary(_message.Message):
+    """Nodes and money of one plan. Prices are in the currency of the snapshot's;
+    a month has 730 hours.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOW_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    BOUGHT_PER_HOUR_FIELD_NUMBER: _builtins.int
+    SAVED_PER_MONTH_FIELD_NUMBER: _builtins.int
+    MOST_SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    LEAVING_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    COMING_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ASSUMPTION_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    saved_per_hour: _builtins.float
+    """Price of the nodes that go."""
+    bought_per_hour: _builtins.float
+    """Price of the new nodes."""
+    saved_per_month: _builtins.float
+    """`saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
+    costs more than it saves.
+    """
+    most_saved_per_hour: _builtins.float
+    """No plan saves more: the bound of replacement, else that of scale-down
+    (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+    """
+    leaving_node_count: _builtins.int
+    """Nodes that are being deleted; they are in no other number."""
+    coming_node_count: _builtins.int
+    """Nodes that node groups requested before and that have not registered."""
+    assumption: _builtins.str
+    """What is assumed of prices, for people: as no node of the snapshot has a
+    price (or, without nodes, no node group), all prices of this message and of
+    `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+    prices are the snapshot's.
+    """
+    removed_node_count: _builtins.int
+    """Nodes that go by all decisions."""
+    added_node_count: _builtins.int
+    """New nodes of all decisions."""
+    @_builtins.property
+    def now(self) -> Global___ClusterFigures:
+        """The nodes of the snapshot that are not being deleted."""
+
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionFigures]:
+        """One entry for each requested decision that did not fail, in the order in
+        which they were taken; each counts from where the one before ends.
+        """
+
+    @_builtins.property
+    def after(self) -> Global___ClusterFigures:
+        """After all decisions, and all waves of each."""
+
+    def __init__(
+        self,
+        *,
+        now: Global___ClusterFigures | None = ...,
+        decisions: _abc.Iterable[Global___DecisionFigures] | None = ...,
+        after: Global___ClusterFigures | None = ...,
+        saved_per_hour: _builtins.float = ...,
+        bought_per_hour: _builtins.float = ...,
+        saved_per_month: _builtins.float = ...,
+        most_saved_per_hour: _builtins.float | None = ...,
+        leaving_node_count: _builtins.int = ...,
+        coming_node_count: _builtins.int = ...,
+        assumption: _builtins.str = ...,
+        removed_node_count: _builtins.int = ...,
+        added_node_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most_saved_per_hour) -> _WhichOneofReturnType__most_saved_per_hour | None: ...
+
+Global___PlanSummary: _TypeAlias = PlanSummary  # noqa: Y015
+
+@_typing.final
+class ClusterFigures(_message.Message):
+    """Numbers of a cluster at one moment of a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    PRICE_PER_MONTH_FIELD_NUMBER: _builtins.int
+    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    node_count: _builtins.int
+    """Nodes."""
+    pod_count: _builtins.int
+    """Pods that have a node, or a place on one, without those that have ended."""
+    price_per_hour: _builtins.float
+    """Price of the nodes for one hour, without those of unknown price."""
+    price_per_month: _builtins.float
+    """The same for a month."""
+    unpriced_node_count: _builtins.int
+    """Nodes of unknown price."""
+    def __init__(
+        self,
+        *,
+        node_count: _builtins.int = ...,
+        pod_count: _builtins.int = ...,
+        price_per_hour: _builtins.float = ...,
+        price_per_month: _builtins.float = ...,
+        unpriced_node_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_count", b"node_count", "pod_count", b"pod_count", "price_per_hour", b"price_per_hour", "price_per_month", b"price_per_month", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterFigures: _TypeAlias = ClusterFigures  # noqa: Y015
+
+@_typing.final
+class DecisionFigures(_message.Message):
+    """What one decision changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    BOUGHT_PER_HOUR_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    OBJECTIVE_FIELD_NUMBER: _builtins.int
+    MOST_SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    decision: Global___Decision.Code.ValueType
+    """The decision."""
+    removed_node_count: _builtins.int
+    """Nodes that go, in all waves, as far as none of the decisions before removes
+    them.
+    """
+    added_node_count: _builtins.int
+    """New nodes."""
+    saved_per_hour: _builtins.float
+    """Price of the nodes that go."""
+    bought_per_hour: _builtins.float
+    """Price of the new nodes."""
+    objective: Global___Objective.Code.ValueType
+    """What plans were compared by first. Of SCALE_UP: MONEY with the expanders
+    CHEAPEST_PLAN, which is the default where the prices of all node groups that
+    may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+    others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
+    """
+    most_saved_per_hour: _builtins.float
+    """No plan of this decision saves more, from where the decision before ends. Of
+    SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
+    memory, of all nodes and of nodes outside of which some pods have no place,
+    with fractions of nodes, as of this loop or of the last one that compared
+    plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
+    costs less, by a linear programme. Absent = not computed.
+    """
+    @_builtins.property
+    def after(self) -> Global___ClusterFigures:
+        """The cluster once the decision is carried out."""
+
+    def __init__(
+        self,
+        *,
+        decision: Global___Decision.Code.ValueType = ...,
+        removed_node_count: _builtins.int = ...,
+        added_node_count: _builtins.int = ...,
+        saved_per_hour: _builtins.float = ...,
+        bought_per_hour: _builtins.float = ...,
+        after: Global___ClusterFigures | None = ...,
+        objective: Global___Objective.Code.ValueType = ...,
+        most_saved_per_hour: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "bought_per_hour", b"bought_per_hour", "decision", b"decision", "most_saved_per_hour", b"most_saved_per_hour", "objective", b"objective", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most_saved_per_hour) -> _WhichOneofReturnType__most_saved_per_hour | None: ...
+
+Global___DecisionFigures: _TypeAlias = DecisionFigures  # noqa: Y015
+
+@_typing.final
+class NodeVerdict(_message.Message):
+    """What becomes of a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PredicateFailureCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODE_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    INSTANCE_TYPE_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    UTILIZATION_FIELD_NUMBER: _builtins.int
+    WAVE_FIELD_NUMBER: _builtins.int
+    GOES_AT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    BLOCKING_POD_FIELD_NUMBER: _builtins.int
+    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
+    BLOCKING_PODS_FIELD_NUMBER: _builtins.int
+    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
+    REPLACED_BY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name of the node."""
+    fate: Global___NodeFate.Code.ValueType
+    """What becomes of it."""
+    node_group: _builtins.str
+    """Id of its node group; "" = none."""
+    zone: _builtins.str
+    """Its zone; "" = it has no label for it."""
+    instance_type: _builtins.str
+    """Its instance type; "" = it has no label for it."""
+    price_per_hour: _builtins.float
+    """Its price for one hour; absent = unknown. By assumed rates if
+    `PlanSummary.assumption` says so.
+    """
+    utilization: _builtins.float
+    """The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
+    to 1 and above; absent = not computed, as without SCALE_DOWN.
+    """
+    wave: _builtins.int
+    """Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
+    GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
+    what disruption budgets allow now. The nodes of each further wave can go once
+    the pods evicted in the waves before run again, so that budgets allow
+    evictions again.
+    """
+    reason: _reason_pb2.UnremovableReason.Code.ValueType
+    """With GOES_LATER, why it does not go now; else why scale-down does not remove
+    it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
+    requested.
+    """
+    why: _builtins.str
+    """One clause with the reason, for people; it fits one node or many. "" = none."""
+    detail: _builtins.str
+    """More about the reason, for people; of GOES_NOW, how it goes."""
+    blocking_pod: _builtins.str
+    """Pod that is in the way, as "namespace/name"; "" = none."""
+    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
+    """Why that pod is in the way."""
+    @_builtins.property
+    def goes_at(self) -> _timestamp_pb2.Timestamp:
+        """With GOES_LATER, if only a timer keeps it: when that ends."""
+
+    @_builtins.property
+    def blocking_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
+        """Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
+        PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
+        find no place elsewhere are not listed.
+        """
+
+    @_builtins.property
+    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
+        blocking pod, keyed by `PredicateReason` name.
+        """
+
+    @_builtins.property
+    def replaced_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
+        pods, sorted; empty = all of them go to nodes that stay.
+        """
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+        without interruption.
+        """
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        fate: Global___NodeFate.Code.ValueType = ...,
+        node_group: _builtins.str = ...,
+        zone: _builtins.str = ...,
+        instance_type: _builtins.str = ...,
+        price_per_hour: _builtins.float | None = ...,
+        utilization: _builtins.float | None = ...,
+        wave: _builtins.int = ...,
+        goes_at: _timestamp_pb2.Timestamp | None = ...,
+        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
+        why: _builtins.str = ...,
+        detail: _builtins.str = ...,
+        blocking_pod: _builtins.str = ...,
+        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        blocking_pods: _abc.Iterable[Global___BlockingPod] | None = ...,
+        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        replaced_by: _abc.Iterable[_builtins.str] | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "price_per_hour", b"price_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "since", b"since", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
+    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
+
+Global___NodeVerdict: _TypeAlias = NodeVerdict  # noqa: Y015
+
+@_typing.final
+class NodeFate(_message.Message):
+    """What becomes of a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[NodeFate._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: NodeFate._Code.ValueType  # 0
+        """No decision says it: SCALE_DOWN failed or was not requested, and the node
+        is not replaced.
+        """
+        GOES_NOW: NodeFate._Code.ValueType  # 1
+        """It is drained and deleted now, or deleted if no pod has to move."""
+        GOES_LATER: NodeFate._Code.ValueType  # 2
+        """It is not needed, and goes later: `reason`, `wave`, `goes_at`."""
+        REPLACED: NodeFate._Code.ValueType  # 3
+        """It goes by the replacement, which has new nodes first."""
+        STAYS: NodeFate._Code.ValueType  # 4
+        """It stays."""
+        LEAVING: NodeFate._Code.ValueType  # 5
+        """It is being deleted already."""
+        COMING: NodeFate._Code.ValueType  # 6
+        """It has registered and may still be starting
+        (`PlannerSettings.max_node_startup_time`); no decision removes it.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: NodeFate.Code.ValueType  # 0
+    """No decision says it: SCALE_DOWN failed or was not requested, and the node
+    is not replaced.
+    """
+    GOES_NOW: NodeFate.Code.ValueType  # 1
+    """It is drained and deleted now, or deleted if no pod has to move."""
+    GOES_LATER: NodeFate.Code.ValueType  # 2
+    """It is not needed, and goes later: `reason`, `wave`, `goes_at`."""
+    REPLACED: NodeFate.Code.ValueType  # 3
+    """It goes by the replacement, which has new nodes first."""
+    STAYS: NodeFate.Code.ValueType  # 4
+    """It stays."""
+    LEAVING: NodeFate.Code.ValueType  # 5
+    """It is being deleted already."""
+    COMING: NodeFate.Code.ValueType  # 6
+    """It has registered and may still be starting
+    (`PlannerSettings.max_node_startup_time`); no decision removes it.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeFate: _TypeAlias = NodeFate  # noqa: Y015
 
 @_typing.final
 class Diagnostics(_message.Message):
@@ -470,7 +886,6 @@ class ScaleUpDecision(_message.Message):
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
     GANGS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
@@ -489,12 +904,6 @@ class ScaleUpDecision(_message.Message):
     `unschedulable` are left that more nodes might help. Their reason for the
     node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
     continues. All places in the plan are valid. False = the plan is complete.
-    """
-    objective: Global___Objective.Code.ValueType
-    """What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
-    the default where the prices of all node groups that may grow are known, and
-    PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
-    `ScaleUpOption.decided_by`.
     """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
@@ -566,12 +975,11 @@ class ScaleUpDecision(_message.Message):
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
         waiting_placeholders: _abc.Iterable[Global___Shortfall] | None = ...,
         incomplete: _builtins.bool = ...,
-        objective: Global___Objective.Code.ValueType = ...,
         gangs: _abc.Iterable[Global___GangResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "options", b"options", "places", b"places", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "options", b"options", "places", b"places", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1683,7 +2091,6 @@ class ScaleDownDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     UNNEEDED_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
     DELETE_EMPTY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
@@ -1691,9 +2098,6 @@ class ScaleDownDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    BLOCKERS_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
-    SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -1702,24 +2106,11 @@ class ScaleDownDecision(_message.Message):
     """Number of eligible nodes left out because of the bound."""
     detail: _builtins.str
     """More about `result`, for people."""
-    objective: Global___Objective.Code.ValueType
-    """What plans were compared by first; UNSPECIFIED if none was made."""
-    saving_bound_per_hour: _builtins.float
-    """No set of the candidates saves more per hour, in all waves: an upper bound
-    by cpu and memory, of all nodes and of nodes outside of which some pods have
-    no place, with fractions of nodes, as of this loop or of the last one
-    that compared plans. 0 = not computed: nothing is saved, or the objective
-    is not MONEY.
-    """
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
         """Nodes whose pods, all together, fit on the nodes that stay; sorted by
         name.
         """
-
-    @_builtins.property
-    def unremovable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnremovableNode]:
-        """Every other node, sorted by name."""
 
     @_builtins.property
     def places(self) -> Global___Places:
@@ -1733,15 +2124,10 @@ class ScaleDownDecision(_message.Message):
     def drain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Unneeded nodes to be drained and deleted now, sorted by name."""
 
-    @_builtins.property
-    def blockers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeBlockers]:
-        """One entry per node of `explain_nodes`, sorted by name."""
-
     def __init__(
         self,
         *,
         unneeded: _abc.Iterable[Global___UnneededNode] | None = ...,
-        unremovable: _abc.Iterable[Global___UnremovableNode] | None = ...,
         places: Global___Places | None = ...,
         delete_empty: _abc.Iterable[_builtins.str] | None = ...,
         drain: _abc.Iterable[_builtins.str] | None = ...,
@@ -1749,48 +2135,14 @@ class ScaleDownDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         detail: _builtins.str = ...,
-        blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
-        objective: Global___Objective.Code.ValueType = ...,
-        saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "objective", b"objective", "places", b"places", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "places", b"places", "result", b"result", "unneeded", b"unneeded"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownDecision: _TypeAlias = ScaleDownDecision  # noqa: Y015
-
-@_typing.final
-class NodeBlockers(_message.Message):
-    """All pods that must not be evicted from a node."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
-        """Every pod of the node that a rule or a PodDisruptionBudget keeps from
-        being evicted, sorted by name; empty if there is none. Pods that only find
-        no place elsewhere are not listed.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        pods: _abc.Iterable[Global___BlockingPod] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "pods", b"pods"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NodeBlockers: _TypeAlias = NodeBlockers  # noqa: Y015
 
 @_typing.final
 class BlockingPod(_message.Message):
@@ -1887,48 +2239,21 @@ class UnneededNode(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_FIELD_NUMBER: _builtins.int
-    SINCE_FIELD_NUMBER: _builtins.int
-    NOT_NOW_REASON_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
-    WAVE_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of the node."""
-    not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it is not deleted now; UNSPECIFIED if it is."""
-    utilization: _builtins.float
-    """The larger of the utilizations of cpu and memory (of the GPU on GPU
-    nodes), 0 to 1 and above.
-    """
-    detail: _builtins.str
-    """More about `not_now_reason`, for people."""
-    saving_per_hour: _builtins.float
-    """Hourly price of the node, from its node group; absent = unknown."""
+    """Name of the node. When it goes, and why not now: `PlanResponse.nodes`."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
     2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
     moving all of it is shared equally: the mean over the gang's nodes.
-    """
-    wave: _builtins.int
-    """The wave in which the node goes, from 1. Wave 1 is what disruption budgets
-    allow now. The nodes of each further wave can go once the pods evicted in
-    the waves before run again, so that budgets allow evictions again; until
-    then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
-    also counts as wave 1: planners without waves plan what budgets allow now.
     """
     gang: _builtins.str
     """The gang that moves whole from this node and others, as "namespace/name":
     of the nodes with the same value all go at the same time, or none, see
     `NodeToDelete.gang`. "" = the node goes independently of others.
     """
-    @_builtins.property
-    def since(self) -> _timestamp_pb2.Timestamp:
-        """Since when it has been unneeded, without interruption."""
-
     @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
         """What the plan assumes about the node, for `StartDeletion`."""
@@ -1937,23 +2262,15 @@ class UnneededNode(_message.Message):
         self,
         *,
         node: _builtins.str = ...,
-        since: _timestamp_pb2.Timestamp | None = ...,
-        not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        utilization: _builtins.float = ...,
         assumption: Global___NodeAssumption | None = ...,
-        detail: _builtins.str = ...,
-        saving_per_hour: _builtins.float | None = ...,
         eviction_cost: _builtins.float = ...,
-        wave: _builtins.int = ...,
         gang: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "saving_per_hour", b"saving_per_hour", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "detail", b"detail", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization", "wave", b"wave"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__saving_per_hour: _TypeAlias = _typing.Literal["saving_per_hour"]  # noqa: Y015
-    _WhichOneofArgType__saving_per_hour: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_per_hour) -> _WhichOneofReturnType__saving_per_hour | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnneededNode: _TypeAlias = UnneededNode  # noqa: Y015
 
@@ -1986,80 +2303,6 @@ class NodeAssumption(_message.Message):
 Global___NodeAssumption: _TypeAlias = NodeAssumption  # noqa: Y015
 
 @_typing.final
-class UnremovableNode(_message.Message):
-    """A node that stays."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class PredicateFailureCountsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    NODE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    BLOCKING_POD_FIELD_NUMBER: _builtins.int
-    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it stays."""
-    blocking_pod: _builtins.str
-    """Pod that is in the way, as "namespace/name"; "" = none."""
-    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
-    """Why that pod is in the way."""
-    detail: _builtins.str
-    """More, for people."""
-    utilization: _builtins.float
-    """The larger of the utilizations, as `UnneededNode.utilization`; absent = not
-    computed.
-    """
-    @_builtins.property
-    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
-        the blocking pod, keyed by `PredicateReason` name.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        blocking_pod: _builtins.str = ...,
-        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
-        detail: _builtins.str = ...,
-        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        utilization: _builtins.float | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "utilization", b"utilization"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "predicate_failure_counts", b"predicate_failure_counts", "reason", b"reason", "utilization", b"utilization"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
-    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
-
-Global___UnremovableNode: _TypeAlias = UnremovableNode  # noqa: Y015
-
-@_typing.final
 class ReplacementDecision(_message.Message):
     """Which nodes are replaced by cheaper new ones, several by several."""
 
@@ -2088,7 +2331,6 @@ class ReplacementDecision(_message.Message):
     WAVES_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    COST_FIELD_NUMBER: _builtins.int
     FRONTIER_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
@@ -2107,10 +2349,6 @@ class ReplacementDecision(_message.Message):
         first pod of the wave is evicted; a wave begins when the pods of the wave
         before run again. Empty unless `result` is REPLACEMENT_PLANNED.
         """
-
-    @_builtins.property
-    def cost(self) -> Global___ReplacementCost:
-        """What the cluster costs, before and after."""
 
     @_builtins.property
     def frontier(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementOption]:
@@ -2132,63 +2370,18 @@ class ReplacementDecision(_message.Message):
         waves: _abc.Iterable[Global___ReplacementWave] | None = ...,
         result: _reason_pb2.ReplacementResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        cost: Global___ReplacementCost | None = ...,
         frontier: _abc.Iterable[Global___ReplacementOption] | None = ...,
         kept: _abc.Iterable[Global___KeptNode] | None = ...,
         excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         incomplete: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplacementDecision: _TypeAlias = ReplacementDecision  # noqa: Y015
-
-@_typing.final
-class ReplacementCost(_message.Message):
-    """What the nodes of known price cost for one hour, in the currency of the
-    prices.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NOW_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_SCALE_DOWN_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_PER_HOUR_FIELD_NUMBER: _builtins.int
-    BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
-    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
-    now_per_hour: _builtins.float
-    """All nodes of the snapshot, without those that are being deleted."""
-    after_scale_down_per_hour: _builtins.float
-    """After all waves of the scale-down in the same answer; without one, as
-    `now_per_hour`.
-    """
-    after_per_hour: _builtins.float
-    """After the chosen plan as well."""
-    bound_per_hour: _builtins.float
-    """No cluster of these node groups that holds these pods costs less: a proven
-    lower bound by a linear programme. 0 = not computed.
-    """
-    unpriced_node_count: _builtins.int
-    """Nodes of unknown price; they are in none of the sums."""
-    def __init__(
-        self,
-        *,
-        now_per_hour: _builtins.float = ...,
-        after_scale_down_per_hour: _builtins.float = ...,
-        after_per_hour: _builtins.float = ...,
-        bound_per_hour: _builtins.float = ...,
-        unpriced_node_count: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_per_hour", b"after_per_hour", "after_scale_down_per_hour", b"after_scale_down_per_hour", "bound_per_hour", b"bound_per_hour", "now_per_hour", b"now_per_hour", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReplacementCost: _TypeAlias = ReplacementCost  # noqa: Y015
 
 @_typing.final
 class ReplacementWave(_message.Message):
@@ -4746,11 +4939,12 @@ class ScaleDownSettings(_message.Message):
     ok_total_unready_count: _builtins.int
     """Up to this many unready nodes do not stop scale-down."""
     max_waves: _builtins.int
-    """Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+    """Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
     disruption budgets allow now, as upstream does; so does
     `SearchEffort.FIRST`. In each wave after the first, a budget counts for
     what it allows with all its pods healthy (`expected_pods` -
-    `desired_healthy`), or now, if that is more. Nodes of later waves are
+    `desired_healthy`), or now, if that is more; a node with more pods than that
+    takes all of it, and its pods are evicted one after the other. Nodes of later waves are
     unneeded, so they get the soft taint at once, and pods that are evicted
     before go where they can stay.
     """

@@ -1507,6 +1507,7 @@ class Node(_message.Message):
     VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     BEING_DELETED_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
@@ -1535,6 +1536,11 @@ class Node(_message.Message):
     """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
     node or of its NodeClaim. It counts as a deletion in progress, as nodes do
     with a taint that says so (`docs/signals.md`).
+    """
+    price_per_hour: _builtins.float
+    """Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes
+    the snapshot decides it. OPTIONAL: absent = that of the node's group, or
+    unknown if the group has none.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1591,12 +1597,15 @@ class Node(_message.Message):
         volume_drivers: Global___VolumeDrivers | None = ...,
         do_not_disrupt: _builtins.bool = ...,
         being_deleted: _builtins.bool = ...,
+        price_per_hour: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "create_time", b"create_time", "price_per_hour", b"price_per_hour", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "being_deleted", b"being_deleted", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "allocatable", b"allocatable", "attach_limits", b"attach_limits", "being_deleted", b"being_deleted", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
 
@@ -1784,8 +1793,8 @@ class NodeGroup(_message.Message):
     upcoming, and `Diagnostics.notes` says so.
     """
     price_per_hour: _builtins.float
-    """Price of one node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
-    absent = unknown.
+    """Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
+    absent = unknown. Also that of its nodes without `Node.price_per_hour`.
     """
     health: Global___NodeGroupHealth.Code.ValueType
     """Health. OPTIONAL."""

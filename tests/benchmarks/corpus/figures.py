@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from tests.benchmarks.corpus.cases import NOW_S, Case
 from tests.certificates import replacement, scale_down, scale_up, whole_plan
+from trimtab.clients.verdicts import going
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
@@ -43,15 +44,19 @@ def figures(case: Case) -> Figures:
     broken = list(_offences(case, answer))
     assert not broken, f"{case.name}: {broken[:3]}"
     down, new = answer.scale_down.unneeded, answer.replacement.waves
+    decided, known = answer.summary.decisions, not answer.summary.assumption
     found: Figures = {
-        "saved": sum(one.saving_per_hour for one in down) + sum(wave.saving_per_hour for wave in new),
+        "saved": known * sum(one.saved_per_hour for one in decided if one.decision == plan_pb2.Decision.SCALE_DOWN)
+        + sum(wave.saving_per_hour for wave in new),
         "growth": answer.scale_up.price_per_hour,
         "unplaced": sum(len(one.pods) for one in answer.scale_up.unschedulable),
         "slack": sum(bool(one.node) for one in answer.slack.placeholders),
         "moves": sum(len(one.places.pods) for one in (answer.scale_down, *new)),
-        "waves": max((one.wave for one in down), default=0) + len(new),
+        "waves": max((one.wave for one in going(answer)), default=0) + len(new),
     }
-    if answer.scale_down.objective == plan_pb2.Objective.COUNT:
+    if any(
+        one.objective == plan_pb2.Objective.COUNT for one in decided if one.decision == plan_pb2.Decision.SCALE_DOWN
+    ):
         found |= {"removed": len(down), "saved": 0.0}
     return {name: round(value, 6) for name, value in found.items() if value}
 
@@ -59,11 +64,11 @@ def figures(case: Case) -> Figures:
 def _offences(case: Case, answer: plan_pb2.PlanResponse) -> Iterator[str]:
     asked, settings = set(case.request.decisions), case.request.settings
     if plan_pb2.Decision.SCALE_DOWN in asked:
-        yield from scale_down.offences(case.snapshot, settings, answer.scale_down, NOW_S)
+        yield from scale_down.offences(case.snapshot, settings, answer, NOW_S)
     if plan_pb2.Decision.SCALE_UP in asked:
         yield from scale_up.offences(case.snapshot, settings, answer.scale_up, NOW_S, ordered=False)
     if asked == {plan_pb2.Decision.REPLACEMENT}:
-        yield from replacement.offences(case.snapshot, settings, answer.replacement, NOW_S)
+        yield from replacement.offences(case.snapshot, settings, answer, NOW_S)
     if len(asked) > 1:
         yield from whole_plan.offences(case.snapshot, settings, answer, NOW_S)
 

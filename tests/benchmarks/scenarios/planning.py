@@ -82,9 +82,9 @@ def timed(ask: Callable[[], plan_pb2.PlanResponse], stages: Stages) -> plan_pb2.
 
 
 def verify(made: Planning, answer: plan_pb2.PlanResponse) -> None:
-    """Every node is in one list; all pods that move at once find room on nodes that stay, counted anew here."""
+    """Every node has one verdict; all pods that move at once find room on nodes that stay, counted anew here."""
     decision = answer.scale_down
-    named = [node.node for node in (*decision.unneeded, *decision.unremovable)]
+    named = [node.node for node in answer.nodes]
     assert sorted(named) == sorted(node.name for node in made.snapshot.nodes)
     going = {node.node for node in decision.unneeded}
     targets = set(destinations(decision.places).values())

@@ -15,9 +15,11 @@ from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.scenarios.scale_down import verify as verify_room
 from tests.benchmarks.scenarios.scale_down import volume_bound
 from tests.builders.scale_down import scale_down_request
+from tests.builders.verdicts import judged
 from tests.certificates.scale_down import offences
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.common.objects import read_files
+from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.scale_down.decision import decide_scale_down
@@ -70,7 +72,7 @@ def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> Decided:
 def run(made: Compared, stages: Stages) -> Decided:
     with stages.stage("total"):
         result = _decide(made.cluster, made.settings)
-    (freed, saved), (count, saving) = _amounts(result), _amounts(made.plain)
+    (freed, saved), (count, saving) = _amounts(made, result), _amounts(made, made.plain)
     bound = volume_bound(made.cluster, max(freed, count))
     stages.fact("nodes freed", freed)
     stages.fact("in list order", count)
@@ -81,18 +83,19 @@ def run(made: Compared, stages: Stages) -> Decided:
     return result
 
 
-def _amounts(decided: Decided) -> tuple[int, float]:
+def _amounts(made: Compared, decided: Decided) -> tuple[int, float]:
     """Return how many nodes go, and what they save per hour."""
-    return len(decided.result.unneeded), sum(node.saving_per_hour for node in decided.result.unneeded)
+    gone = decided.change.gone
+    return len(gone), total(prices(made.cluster)[gone])
 
 
 def verify(made: Compared, result: Decided) -> None:
     """No fewer nodes than in list order, nor as many for less money, and all of it holds."""
-    count, saving = _amounts(made.plain)
-    freed, saved = _amounts(result)
+    count, saving = _amounts(made, made.plain)
+    freed, saved = _amounts(made, result)
     assert freed > count or (freed == count and saved >= saving - 1e-9)
     if made.message.pods.count < 1_000:
-        assert offences(made.message, EVERY_NODE, result.result, NOW_S) == []
+        assert offences(made.message, EVERY_NODE, judged(result, made.cluster), NOW_S) == []
     else:
         verify_room(made, result)
 

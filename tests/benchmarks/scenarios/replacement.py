@@ -11,6 +11,7 @@ from random import Random
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.karpenter.consolidation.clusters import cluster, objects
 from tests.benchmarks.registry import Stages, scenario
+from tests.builders.money import money_of
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
@@ -100,27 +101,28 @@ def steady(nodes: int, types: int) -> Replacing:
     return made
 
 
-def run(made: Replacing, stages: Stages) -> pb.ReplacementDecision:
+def run(made: Replacing, stages: Stages) -> pb.PlanResponse:
     with stages.stage("total"):
         answer = plan(made.kept.snapshot, made.request, made.state, Work(cache=made.kept))
-    decision = answer.replacement
-    stages.fact("price now", decision.cost.now_per_hour)
-    stages.fact("price after", decision.cost.after_per_hour)
-    stages.fact("bound", decision.cost.bound_per_hour)
-    stages.fact("waves", len(decision.waves))
+    cost = money_of(answer)
+    stages.fact("price now", cost.now_per_hour)
+    stages.fact("price after", cost.after_per_hour)
+    stages.fact("bound", cost.bound_per_hour)
+    stages.fact("waves", len(answer.replacement.waves))
     if made.best:
-        stages.fact("of best", decision.cost.after_per_hour / made.best)
-    return decision
+        stages.fact("of best", cost.after_per_hour / made.best)
+    return answer
 
 
-def run_again(made: Replacing, stages: Stages) -> pb.ReplacementDecision:
+def run_again(made: Replacing, stages: Stages) -> pb.PlanResponse:
     """Decide ten seconds later."""
     made.request.now.seconds += 10
     return run(made, stages)
 
 
-def verify(made: Replacing, decision: pb.ReplacementDecision) -> None:
+def verify(made: Replacing, answer: pb.PlanResponse) -> None:
     """Money adds up, no node leaves twice, every pod that moves has a place that stays; the best is nearly reached."""
+    decision = answer.replacement
     assert decision.result == ReplacementResult.REPLACEMENT_PLANNED
     leaving = [one.node for wave in decision.waves for one in wave.leaving]
     assert len(leaving) == len(set(leaving))
@@ -129,12 +131,13 @@ def verify(made: Replacing, decision: pb.ReplacementDecision) -> None:
     assert all(to in places for wave in decision.waves for to in destinations(wave.places).values())
     saved = sum(one.price_per_hour for wave in decision.waves for one in wave.leaving)
     saved -= sum(one.price_per_hour for wave in decision.waves for one in wave.new_nodes)
-    assert abs(decision.cost.now_per_hour - saved - decision.cost.after_per_hour) < 1e-6
-    assert not made.best or decision.cost.after_per_hour <= 1.02 * made.best
+    cost = money_of(answer)
+    assert abs(cost.now_per_hour - saved - cost.after_per_hour) < 1e-6
+    assert not made.best or cost.after_per_hour <= 1.02 * made.best
 
 
-def verify_steady(made: Replacing, decision: pb.ReplacementDecision) -> None:
-    assert decision.result == ReplacementResult.REPLACEMENT_NOTHING_PAYS
+def verify_steady(made: Replacing, answer: pb.PlanResponse) -> None:
+    assert answer.replacement.result == ReplacementResult.REPLACEMENT_NOTHING_PAYS
 
 
 scenario(

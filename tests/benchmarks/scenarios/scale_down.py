@@ -11,8 +11,10 @@ import numpy as np
 
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
+from tests.builders.verdicts import judged
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.places import destinations
+from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.settings.search import FIRST
 from trimtab.planner.round.decision import Decided
@@ -78,7 +80,7 @@ def run(made: Deciding, stages: Stages) -> Decided:
     decision = result.result
     stages.fact("unneeded", len(decision.unneeded))
     stages.fact("bound", volume_bound(made.cluster, len(decision.unneeded)))
-    stages.fact("saving per hour", sum(node.saving_per_hour for node in decision.unneeded))
+    stages.fact("saving per hour", total(prices(made.cluster)[result.change.gone]))
     stages.fact("searches", counts_of(result)["searched_places"])
     stages.fact("state bytes", result.state.ByteSize())
     return result
@@ -103,12 +105,11 @@ def run_again(made: Deciding, stages: Stages) -> Decided:
 
 
 def verify(made: Deciding, result: Decided) -> None:
-    """Every node is in one list, every destination stays and has room for all that it ends up with."""
+    """Every node has one verdict, every destination stays and has room for all that it ends up with."""
     decision, cluster = result.result, made.cluster
     place = {name: i for i, name in enumerate(cluster.nodes.name)}
     going = {place[entry.node] for entry in decision.unneeded}
-    named = [entry.node for entry in (*decision.unneeded, *decision.unremovable)]
-    assert sorted(named) == list(cluster.nodes.name)
+    assert all(one.fate for one in judged(result, cluster).nodes)
     where = {pod: place[node] for pod, node in destinations(decision.places).items()}
     assert going.isdisjoint(where.values())
     asked = np.array([dict(spec.requests).get("cpu", 0) for spec in cluster.specs])
@@ -125,7 +126,7 @@ def verify(made: Deciding, result: Decided) -> None:
 
 
 def counts_of(result: Decided) -> dict[str, int]:
-    """Return the numbers of a decision's summary."""
+    """Return the numbers of the search."""
     return dict(result.figures)
 
 

@@ -90,9 +90,9 @@ def test_scale_up_opens_as_many_nodes_as_they_ask_for(seen: Any) -> None:
 
 
 def test_scale_down_keeps_the_nodes_that_they_need(seen: Any) -> None:
-    answer = json.loads(seen["plan"]["out"])["scaleDown"]
-    assert answer["unneeded"] == []
-    kept = {one["node"]: (one["reason"], one["predicateFailureCounts"]) for one in answer["unremovable"]}
+    answer = json.loads(seen["plan"]["out"])
+    assert answer["scaleDown"]["unneeded"] == []
+    kept = {one["node"]: (one["reason"], one["predicateFailureCounts"]) for one in answer["nodes"]}
     assert kept == dict.fromkeys(("n1", "n2"), ("NO_PLACE_TO_MOVE_PODS", {"LICENSE_SEATS_TAKEN": 1}))
 
 

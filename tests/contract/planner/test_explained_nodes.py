@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builders.planner_service import asking, make_shell, parts, refused, send
+from trimtab.clients.verdicts import staying
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.errors import Reason
 from trimtab.planner.service.warm_up import small_cluster
@@ -20,14 +21,15 @@ def planner() -> Iterator[planner_pb2_grpc.PlannerStub]:
 def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(planner: planner_pb2_grpc.PlannerStub) -> None:
     nodes = [node.name for node in small_cluster().nodes]
     without = send(planner, parts(asking()))
-    assert list(without.scale_down.blockers) == []
+    assert not any(one.blocking_pods for one in without.nodes)
     answer = send(planner, parts(asking(explain_nodes=nodes[::-1])))
-    assert [one.node for one in answer.scale_down.blockers] == nodes
-    listed = {one.node: {pod.pod: pod.reason for pod in one.pods} for one in answer.scale_down.blockers}
-    blocked = [one for one in answer.scale_down.unremovable if one.blocking_reason]
+    listed = {one.node: {pod.pod: pod.reason for pod in one.blocking_pods} for one in answer.nodes}
+    blocked = [one for one in staying(answer) if one.blocking_reason]
     assert all(listed[one.node][one.blocking_pod] == one.blocking_reason for one in blocked)
-    answer.scale_down.ClearField("blockers")
-    assert answer.scale_down == without.scale_down, "nothing else depends on it"
+    for one in answer.nodes:
+        one.ClearField("blocking_pods")
+    assert list(answer.nodes) == list(without.nodes), "nothing else depends on it"
+    assert answer.scale_down == without.scale_down
 
 
 @pytest.mark.parametrize(

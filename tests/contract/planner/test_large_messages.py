@@ -72,7 +72,7 @@ def test_the_client_takes_large_answers_and_sends_large_states(
         third = fresh.plan(cluster, following)
     assert min(first.ByteSize(), first.state.ByteSize()) > GRPC_LIMIT
     assert second.state == third.state
-    assert len(second.scale_down.unneeded) + len(second.scale_down.unremovable) == NODES
+    assert len(second.nodes) == NODES
 
 
 def test_the_loop_sends_a_large_state_when_it_is_requested(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:

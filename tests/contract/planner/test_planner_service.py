@@ -55,7 +55,7 @@ def test_a_plan_names_request_snapshot_state_and_counts(stub: planner_pb2_grpc.P
     assert answer.request_id == "r1"
     assert len(answer.snapshot_version) == 32
     assert len(answer.state_version) == 32
-    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    nodes = [one.node for one in answer.nodes]
     assert sorted(nodes) == ["a", "b", "c"]
     diagnostics = answer.diagnostics
     assert (diagnostics.node_count, diagnostics.pod_count) == (3, 5)
@@ -404,7 +404,7 @@ def test_a_shuffled_and_damaged_stream_has_a_clear_status(stub: planner_pb2_grpc
 @given(cluster=clusters())
 def test_every_cluster_that_obeys_the_contract_has_a_plan(stub: planner_pb2_grpc.PlannerStub, cluster: Cluster) -> None:
     answer = send(stub, parts(asking(), write(cluster).SerializeToString()))
-    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    nodes = [one.node for one in answer.nodes]
     assert sorted(nodes) == sorted(cluster.nodes)
     list(stub.CheckFit(iter(parts(asking(), write(cluster).SerializeToString())), timeout=2 * LIMIT_S))
 

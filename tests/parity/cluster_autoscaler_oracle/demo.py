@@ -13,9 +13,9 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.demo.command import generated_chapter, recorded_chapter
 from trimtab.clients.cli.demo.recorded_answers import FILE, digest
+from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import read_files
 
@@ -41,14 +41,16 @@ def main() -> None:
             items = json.loads(data)["items"]
             document = {"name": chapter.scenario.name, "now": NOW, "settings": {"scaleDown": settings}, "items": items}
             (answer,) = ask(program, [document], RUNS)
-            costs = Costs(ClusterView(read_files([file]).snapshot))
+            prices = node_prices(ClusterView(read_files([file]).snapshot), Prices())
             going = [[*run["empty"], *run["drain"]] for run in answer["runs"]]
             answers[digest(data)] = {
                 "cluster": chapter.scenario.name,
                 "settings": settings,
                 "now": NOW,
                 "nodes": [len(nodes) for nodes in going],
-                "savingPerHour": [round(costs.of(nodes), 2) for nodes in going],
+                "savingPerHour": [
+                    round(sum(prices[node].per_hour for node in nodes if node in prices), 2) for nodes in going
+                ],
             }
     document = {
         "version": VERSION,

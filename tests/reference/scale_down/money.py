@@ -45,7 +45,7 @@ class _Programme:
         self._goes = {
             number: self._column(1, -one.price)
             for number, one in enumerate(cluster.nodes)
-            if not one.stays and self._use(number) <= threshold and self._goes_at_once(number)
+            if not one.stays and self._use(number) <= threshold and self._may_go(number)
         }
         self._comes = {
             (of, at): self._column(sum(self._on[node][of] for node in self._goes), 0.0)
@@ -60,10 +60,9 @@ class _Programme:
         memory = sum(self._cluster.workloads[of].memory_mib * count for of, count in pods.items()) / one.memory_mib
         return max(cpu, memory)
 
-    def _goes_at_once(self, number: int) -> bool:
-        """Return whether budgets ever allow all pods of a node to be evicted at the same time."""
-        workloads = self._cluster.workloads
-        return all(not 0 <= workloads[of].allowed < count for of, count in self._on[number].items())
+    def _may_go(self, number: int) -> bool:
+        """Return whether budgets ever allow evictions of all pods of a node."""
+        return all(self._cluster.workloads[of].allowed or not count for of, count in self._on[number].items())
 
     def _column(self, most: float, cost: float) -> int:
         self._solver.addVar(0.0, float(most))
@@ -84,7 +83,9 @@ class _Programme:
             coming = [(column, 1.0) for (row, _), column in self._comes.items() if row == of]
             self._row([*coming, *((column, -count) for column, count in leaving)], 0.0, 0.0)
             if one.allowed >= 0 and leaving:
-                self._row(leaving, -highspy.kHighsInf, float(one.allowed * self._waves))
+                # A node with more pods than the budget ever allows at once takes all of it.
+                needs = [(column, min(count, float(one.allowed))) for column, count in leaving]
+                self._row(needs, -highspy.kHighsInf, float(one.allowed * self._waves))
             if one.skew and leaving:
                 self._spread(of, one)
         self._room()

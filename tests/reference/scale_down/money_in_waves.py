@@ -54,12 +54,14 @@ class _Waves:
         return False
 
     def _go(self, wave: list[int]) -> bool:
-        """Evict all pods of nodes at once and place them; return whether budgets and spread allow it."""
-        evicted: Counter[int] = Counter()
+        """Evict all pods of nodes at once and place them; return whether budgets and spread allow it. A node with more
+        pods than a budget ever allows at once takes all of it."""
+        evicted, needed, workloads = Counter[int](), Counter[int](), self._cluster.workloads
         for of, at in [place for place, count in self._on.items() if place[1] in wave and count]:
-            evicted[of] += self._on.pop((of, at))
-        workloads = self._cluster.workloads
-        if any(0 <= workloads[of].allowed < count for of, count in evicted.items()):
+            count = self._on.pop((of, at))
+            evicted[of] += count
+            needed[of] += min(count, workloads[of].allowed or count)
+        if any(0 <= workloads[of].allowed < count for of, count in needed.items()):
             return False
         return all(self._place(of) for of, count in evicted.items() for _ in range(count))
 

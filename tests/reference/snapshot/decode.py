@@ -126,6 +126,7 @@ class Reader:
             m.deletion_delayed,
             m.do_not_disrupt,
             m.being_deleted,
+            m.price_per_hour if m.HasField("price_per_hour") else None,
             tuple(sorted((self._text[one.driver], one.count) for one in m.attach_limits)),
             tuple(sorted(self._text[name] for name in m.declared_features)),
             tuple(sorted(map(self._text.__getitem__, m.volume_drivers.names)))

@@ -30,7 +30,8 @@ def test_the_keys_of_maps_are_in_order_at_every_depth() -> None:
 
 def test_the_form_is_that_of_protobuf() -> None:
     answer = plan_pb2.PlanResponse()
-    node = answer.scale_down.unneeded.add(node="n1")
+    answer.scale_down.unneeded.add(node="n1")
+    node = answer.nodes.add(node="n1")
     node.since.FromSeconds(1_800_000_000)
     answer.diagnostics.notes.append("a note")
     expected = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)

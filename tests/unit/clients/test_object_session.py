@@ -46,6 +46,11 @@ def test_what_decides_nothing_is_left_out() -> None:
     assert json.loads(text)["metadata"]["annotations"] == {"cost": "3"}
 
 
+def test_kinds_whose_version_decides_are_sent_with_it_once() -> None:
+    text = trimmed(k8s.pdb("b", {"app": "web"}))
+    assert text.count(b'"apiVersion"') == text.count(b'"kind"') == 1
+
+
 def test_a_session_sends_all_once_then_changes_and_all_again_to_a_planner_that_lacks_it(shell: Shell) -> None:
     with ObjectSession(shell.address) as session:
         session.put(k8s.node("n1"))

@@ -41,7 +41,7 @@ class Replacements(NamedTuple):
         for field, value in message.ListFields():
             inner = field.message_type
             if inner is None:
-                if field.name.endswith("per_hour"):
+                if field.name.endswith(("per_hour", "per_month")):
                     setattr(message, field.name, value * self.price_factor)
             elif not inner.GetOptions().map_entry:
                 for one in value if field.is_repeated else (value,):

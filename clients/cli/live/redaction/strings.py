@@ -17,7 +17,9 @@ Replace = Callable[[str], str]
 
 UNTOUCHED = frozenset(
     (
-        "UnremovableNode.predicate_failure_counts",
+        "NodeVerdict.predicate_failure_counts",
+        "NodeVerdict.why",
+        "PlanSummary.assumption",
         "NodeAssumption.pods_to_move_digest",
         "DecisionSummary.result",
         "DecisionSummary.counts",

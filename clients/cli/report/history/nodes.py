@@ -17,8 +17,8 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 class _NodeHistory(NamedTuple):
     """A present node. group : id, "" = none; by_labels : the group that its labels make; zone : "" = not known; cpu :
-    allocatable milli-cores; memory : allocatable bytes; machine : what its price depends on; is_going : it is being
-    deleted.
+    allocatable milli-cores; memory : allocatable bytes; machine : what its price depends on; price : its own, None =
+    that of its group; is_going : it is being deleted.
     """
 
     group: str
@@ -27,6 +27,7 @@ class _NodeHistory(NamedTuple):
     cpu: int
     memory: int
     machine: PricedMachine
+    price: float | None
     is_going: bool
 
 
@@ -113,6 +114,7 @@ class RecordedNodes:
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),
                 machine_of(labels, self._prices),
+                node.price_per_hour if node.HasField("price_per_hour") else None,
                 any(view.text(taint.key) == HARD_TAINT_KEY for taint in node.taints),
             )
         if self._has_begun:
@@ -139,11 +141,12 @@ class RecordedNodes:
         return Capacity(dict(sorted(counts.items())), cpu, memory, round(price, 6))
 
     def _price(self, name: str, group: str) -> float:
-        """Return the price of a node: of the file for its machine, else of its group; 0 = unknown."""
-        if self._prices is None or group in self._prices.groups:
-            return self.price_of.get(group, 0.0)
-        of_file = price_of(self._nodes[name].machine, self._prices)
-        return self.price_of.get(group, 0.0) if of_file is None else of_file
+        """Return the price of a node, as `trimtab.clients.cli.prices` decides it; 0 = unknown."""
+        if self._prices is not None and group in self._prices.groups:
+            return self._prices.groups[group]
+        of_file = price_of(self._nodes[name].machine, self._prices) if self._prices is not None else None
+        own = self._nodes[name].price if of_file is None else of_file
+        return self.price_of.get(group, 0.0) if own is None else own
 
     def _priced(self) -> dict[str, float]:
         """Return the known prices: of the file, else the recorded ones."""

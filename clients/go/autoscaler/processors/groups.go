@@ -46,16 +46,16 @@ func groupOf(group cloudprovider.NodeGroup, nodes []string, pricing cloudprovide
 	if err != nil {
 		return nil, fmt.Errorf("target size of %s, %w", group.Id(), err)
 	}
-	made := &trimtab.NodeGroup{}
-	made.Name = group.Id()
 	most, target := int32(group.MaxSize()), int32(size)
-	made.Spec.MinSize, made.Spec.MaxSize, made.Spec.TargetSize, made.Spec.Nodes = int32(group.MinSize()), &most, &target, nodes
+	made := trimtab.NewNodeGroup(group.Id(), trimtab.NodeGroupSpec{
+		MinSize: int32(group.MinSize()), MaxSize: &most, TargetSize: &target, Nodes: nodes,
+	})
 	// Without a template, the planner takes one of the group's nodes.
 	template, err := group.TemplateNodeInfo()
 	if err != nil || template == nil || template.Node() == nil {
 		return made, nil
 	}
-	made.Spec.Template = template.Node()
+	made.Spec.Template = &trimtab.NodeTemplate{Node: *template.Node()}
 	for _, pod := range template.Pods() {
 		made.Spec.DaemonSetPods = append(made.Spec.DaemonSetPods, pod.Pod)
 	}

@@ -43,7 +43,7 @@ func (first) BestOption(options []expander.Option, _ map[string]*framework.NodeI
 }
 
 // cluster has five nodes of one group; n0 and n1 have a pod that nobody would create again.
-func cluster() (*testprovider.TestCloudProvider, []*apiv1.Node, func() (trimtab.Objects, error)) {
+func cluster() (*testprovider.TestCloudProvider, []*apiv1.Node, func() (*trimtab.Cluster, error)) {
 	cloud := testprovider.NewTestCloudProviderBuilder().Build()
 	cloud.AddNodeGroup("a", 0, 10, 5)
 	cloud.AddNodeGroup("b", 0, 10, 0)
@@ -59,10 +59,15 @@ func cluster() (*testprovider.TestCloudProvider, []*apiv1.Node, func() (trimtab.
 			pods = append(pods, pod)
 		}
 	}
-	return cloud, nodes, func() (trimtab.Objects, error) { return trimtab.Objects{Nodes: nodes, Pods: pods}, nil }
+	return cloud, nodes, func() (*trimtab.Cluster, error) {
+		found := &trimtab.Cluster{}
+		trimtab.Add(found, nodes...)
+		trimtab.Add(found, pods...)
+		return found, nil
+	}
 }
 
-func advisorOf(t *testing.T, address string, objects func() (trimtab.Objects, error)) *autoscaler.Advisor {
+func advisorOf(t *testing.T, address string, objects func() (*trimtab.Cluster, error)) *autoscaler.Advisor {
 	t.Helper()
 	client, err := trimtab.NewClient(address, trimtab.Options{Retry: trimtab.RetryPolicy{UnavailableCalls: 1}})
 	if err != nil {

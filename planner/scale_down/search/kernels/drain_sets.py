@@ -262,6 +262,31 @@ def accept(problem: DrainProblem, node: int) -> None:
 
 
 @kernel
+def cap_needs(offsets: Int64, pods: Int32, under: DisruptionsLeft, most: Int64, used: Int64, needs: UInt8) -> int:
+    """Write needs : uint8 of pods to move, those of `under` but for pods of a node beyond what a budget ever allows at
+    once, most : int64[B]: such a node needs all of it, and its pods are evicted one after the other. Where `most` is 0,
+    all needs stay. offsets : int64[N+1] into pods : int32[M], node by node; used : int64[B] zeros, as in the end.
+    Return how many needs were dropped. O(pairs of these pods).
+    """
+    dropped = 0
+    for node in range(len(offsets) - 1):
+        for row in range(offsets[node], offsets[node + 1]):
+            pod = widened(pods[row])
+            for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+                budget = widened(under.budgets[pair])
+                if under.needs[pair] > 0:
+                    used[budget] += 1
+                    if 0 < most[budget] < used[budget]:
+                        needs[pair] = 0
+                        dropped += 1
+        for row in range(offsets[node], offsets[node + 1]):
+            pod = widened(pods[row])
+            for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+                used[under.budgets[pair]] = 0
+    return dropped
+
+
+@kernel
 def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bool:
     """Remove the nodes of the last plan again, all together, each pod placed at its hint; False = one cannot go, and
     nothing was moved.

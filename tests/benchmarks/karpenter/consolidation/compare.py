@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.karpenter.consolidation.clusters import objects
+from tests.builders.money import money_of
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
@@ -107,7 +108,7 @@ def main(path: str, result: str = "") -> None:
         used = time.process_time()
         answer = plan(kept.snapshot, request(), None, Work(cache=kept))
         spent += time.process_time() - used
-        bound = answer.replacement.cost.bound_per_hour
+        bound = money_of(answer).bound_per_hour
         if not cluster.carry_out(answer):
             break
         figures = cluster.node_count(), cluster.moved, number + 1, round(spent, 3), bound

@@ -80,7 +80,7 @@ def test_a_table_names_what_goes_and_why_the_rest_stays(trimtab: Run, cluster: P
 def test_timers_continue_from_the_state_of_the_last_answer(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
     first = trimtab("plan", "--no-advice", cluster, "--now", NOW, "-o", "json")
     assert first.document()["scaleDown"]["drain"] == []
-    assert first.document()["scaleDown"]["unneeded"][0]["notNowReason"] == "NOT_UNNEEDED_LONG_ENOUGH"
+    assert next(one["reason"] for one in first.document()["nodes"] if one["wave"]) == "NOT_UNNEEDED_LONG_ENOUGH"
     last = tmp_path / "last.json"
     for written in (first.out, json.dumps(first.document()["state"])):
         last.write_text(written)
@@ -204,7 +204,7 @@ def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run
     table = trimtab("plan", "--no-advice", file, "--settings", quick).out
     assert "1 goes in wave 2, when disruption budgets allow evictions again." in table
     document = trimtab("plan", "--no-advice", file, "--settings", quick, "-o", "json").document()
-    assert [(one["node"], one["wave"]) for one in document["scaleDown"]["unneeded"]] == [("n1", 1), ("n2", 2)]
+    assert [(one["node"], one["wave"]) for one in document["nodes"] if one["wave"]] == [("n1", 1), ("n2", 2)]
     page = page_of(trimtab, tmp_path, file, "--settings", quick)
     assert "can go in wave 2" in page.text + "".join(page.scripts)
     for text in (table, page.text, trimtab("advise", file, "--settings", quick).out):
@@ -219,7 +219,7 @@ def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -
 
 def test_explanations_are_documents_too(trimtab: Run, cluster: Path) -> None:
     node = trimtab("explain", cluster, "node/n3", "-o", "json").document()
-    assert (node["removable"], node["unremovable"]["blockingPod"]) == (False, "default/bare")
+    assert (node["removable"], node["verdict"]["blockingPod"]) == (False, "default/bare")
     pod = trimtab("explain", cluster, "pod/default/waiting", "-o", "json").document()
     assert [(one["reason"], len(one["nodes"])) for one in pod["refusals"]] == [("INSUFFICIENT_RESOURCES", 3)]
 

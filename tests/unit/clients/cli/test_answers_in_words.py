@@ -67,7 +67,7 @@ def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, doc
     assert text.startswith(f"{going} of {len(view.nodes)} node" if going else f"None of {len(view.nodes)} node")
     assert sum(map(len, by_reason(brief))) == len(view.nodes) - going
     verbose = printed(PlanAnswer(response, view, asked.settings, now_ns, verbose=True))
-    assert all(node.node in verbose for node in (*response.scale_down.unneeded, *response.scale_down.unremovable))
+    assert all(node.node in verbose for node in response.nodes)
 
 
 @pytest.mark.parametrize("document", documents()[::3], ids=lambda document: document["name"])

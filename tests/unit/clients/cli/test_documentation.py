@@ -40,6 +40,7 @@ class Way(Enum):
     RUN = "runs here; what the page shows is compared with what it prints"
     PIPED = "the part for trimtab runs here, on a recorded cluster in place of kubectl's output"
     OPTIONS = "command, arguments, options and their values are read by the program, which then does not run"
+    CALLS = "tests/contract/test_call_it.py runs the line as it stands"
     NAMES = "another project's program: its options, and files and objects of ours in it, are known"
 
 
@@ -51,6 +52,7 @@ WAYS = (
     (r"trimtab run --dry-run .*", Way.PLANE),
     (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
     (r"kubectl get .* > cluster\.json", Way.NAMES),
+    (r"jq .*|grpcurl .*|python -m grpc_tools\.protoc .*|npm install .*|npx tsx .*", Way.CALLS),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
     (r"trimtab top (?!.*--once).*|trimtab top", Way.OPTIONS),
     (r"trimtab plan --context .*|trimtab advise .* --usage .*", Way.OPTIONS),
@@ -105,7 +107,7 @@ def test_every_command_is_checked_in_one_way_and_each_way_is_used() -> None:
 
 
 def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_a_picture() -> None:
-    checked = {"bash", "console", "csv", "go", "json", "python", "yaml"}
+    checked = {"bash", "console", "csv", "go", "json", "python", "typescript", "yaml"}
     assert {block.language for block in blocks()} == {*checked, "", "mermaid"}
     assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
 

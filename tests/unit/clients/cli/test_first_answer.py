@@ -218,7 +218,7 @@ def test_every_renderer_is_of_a_decision_that_the_planner_takes() -> None:
 
 def test_a_table_says_nothing_that_json_lacks(trimtab: Run, priced: Path) -> None:
     answer = json.loads(trimtab("plan", "--no-advice", priced, *NOW, "-o", "json").out)
-    assert [(one["node"], one["savingPerHour"]) for one in answer["scaleDown"]["unneeded"]] == [
+    assert [(one["node"], one["pricePerHour"]) for one in answer["nodes"] if one["wave"]] == [
         ("cheap-1", 0.5),
         ("dear-1", 2.0),
     ]

@@ -44,7 +44,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
         "  default/web-0 can be evicted\n"
     ), out
     document = trimtab("explain", cluster, "node/n1", *NOW, "-o", "json").document()
-    assert [(one["pod"], one["reason"]) for one in document["blockingPods"]] == [
+    assert [(one["pod"], one["reason"]) for one in document["verdict"]["blockingPods"]] == [
         ("default/bare", "NOT_REPLICATED"),
         ("default/db-0", "NOT_ENOUGH_PDB"),
         ("default/keeps", "LOCAL_STORAGE_REQUESTED"),

@@ -8,7 +8,19 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.price_files import read_prices
-from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of
+from trimtab.clients.cli.prices import (
+    ON_DEMAND,
+    SPOT,
+    NodePrice,
+    PricedMachine,
+    Prices,
+    PriceSource,
+    apply_prices,
+    machine_of,
+    node_prices,
+)
+from trimtab.clients.cli.rates import Rates
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
@@ -78,6 +90,35 @@ def test_a_group_of_nodes_of_several_prices_gets_none(file: Path) -> None:
     snapshot = build_snapshot(decode_objects([*nodes, k8s.node_group("a", selector={"pool": "a"})])).snapshot
     apply_prices(snapshot, read_prices(file))
     assert not snapshot.node_groups[0].HasField("price_per_hour")
+    assert [one.price_per_hour for one in snapshot.nodes] == [0.107, 0.096]
+
+
+def test_a_node_has_a_price_of_its_own_only_where_its_group_has_another() -> None:
+    names = {"line": "a", "label": "a", "type": "a", "own": "a", "group": "a", "rates": ""}
+    objects = [k8s.node(name, labels={"pool": pool, TYPE: name, "name": name}) for name, pool in names.items()]
+    snapshot = build_snapshot(
+        decode_objects([*objects, k8s.node_group("a", selector={"pool": "a"}, price=5.0)])
+    ).snapshot
+    by_name = {one.name: one for one in snapshot.nodes}
+    by_name["line"].node_group, by_name["own"].price_per_hour = "b", 4.0
+    given = Prices(
+        {PricedMachine("type", "", ON_DEMAND): 3.0}, {"b": 1.0}, {"name=label": 2.0}, Rates({"cpu": 7.0}), file="f"
+    )
+    expected = {
+        "line": NodePrice(1.0, PriceSource.GROUP_LINE),
+        "label": NodePrice(2.0, PriceSource.LABEL_LINE),
+        "type": NodePrice(3.0, PriceSource.TYPE_LINE),
+        "own": NodePrice(4.0, PriceSource.NODE),
+        "group": NodePrice(5.0, PriceSource.NODE_GROUP),
+        "rates": NodePrice(28.0, PriceSource.RATES),
+    }
+    assert node_prices(ClusterView(snapshot), given) == expected
+    for _ in range(2):
+        apply_prices(snapshot, given)
+        assert node_prices(ClusterView(snapshot), given) == expected
+    assert {one.name: one.price_per_hour for one in snapshot.nodes if one.HasField("price_per_hour")} == {
+        name: price.per_hour for name, price in expected.items() if name != "group"
+    }
 
 
 @pytest.mark.parametrize("key", ["cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible"])
@@ -122,8 +163,9 @@ def test_a_plan_over_kubectls_objects_says_what_they_cost(trimtab: Run, tmp_path
     cluster = listed(tmp_path, *(k8s.node(name, labels=labels) for name in ("n1", "n2")))
     plan = ("plan", cluster, "--decision", "scale-down", "-o", "json")
     without, priced = trimtab(*plan).document(), trimtab(*plan, "--prices", file).document()
-    assert [one.get("savingPerHour") for one in without["scaleDown"]["unneeded"]] == [None, None]
-    assert [one["savingPerHour"] for one in priced["scaleDown"]["unneeded"]] == [0.107, 0.107]
+    assert without["summary"]["assumption"]
+    assert [one["pricePerHour"] for one in priced["nodes"]] == [0.107, 0.107]
+    assert not priced["summary"]["assumption"]
 
 
 def test_a_missing_price_file_is_named(trimtab: Run, cluster: Path) -> None:
@@ -162,9 +204,10 @@ def test_rates_are_prices_for_the_planner_but_assumed_ones_are_not(trimtab: Run,
     cluster = listed(tmp_path, *(k8s.node(name, cpu="4", labels={TYPE: "m5"}) for name in ("n1", "n2")))
     plan = ("plan", cluster, "--decision", "scale-down")
     given = trimtab(*plan, "--rates", "cpu=0.03", "-o", "json").document()
-    assert [one["savingPerHour"] for one in given["scaleDown"]["unneeded"]] == [0.12, 0.12]
+    assert [one["pricePerHour"] for one in given["nodes"]] == [0.12, 0.12]
     assumed = trimtab(*plan, "-o", "json").document()
-    assert [one.get("savingPerHour") for one in assumed["scaleDown"]["unneeded"]] == [None, None]
+    assert [one["objective"] for one in assumed["summary"]["decisions"]] == ["COUNT"]
+    assert assumed["summary"]["assumption"] == "assumed: 0.03 a core and 0.004 a GiB of memory an hour"
     out = " ".join(trimtab(*plan).out.split())
     assert "(assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)" in out
 

@@ -98,7 +98,9 @@ def test_settings_of_replacement_ask_for_it_and_a_decision_does(
     assert "scaleDown" not in alone
     decision = alone["replacement"]
     assert decision["result"] == "REPLACEMENT_PLANNED"
-    assert set(decision["cost"]) >= {"nowPerHour", "afterScaleDownPerHour", "afterPerHour", "boundPerHour"}
+    (figures,) = alone["summary"]["decisions"]
+    assert figures["decision"] == "REPLACEMENT"
+    assert 0 < figures["savedPerHour"] - figures["boughtPerHour"] <= figures["mostSavedPerHour"]
     assert [one["node"] for wave in decision["waves"] for one in wave["leaving"]] == LARGE
 
 

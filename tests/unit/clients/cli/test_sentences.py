@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from trimtab import reason_texts
 from trimtab.clients.cli import sentences
 from trimtab.predicate_texts import PREDICATE_TEXTS, clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -12,9 +13,9 @@ from trimtab.v1 import plan_pb2, reason_pb2
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        pytest.param(reason_pb2.UnremovableReason.Code.values(), sentences.NODE_SENTENCES, id="nodes"),
+        pytest.param(reason_pb2.UnremovableReason.Code.values(), reason_texts.NODE_SENTENCES, id="nodes"),
         pytest.param(reason_pb2.PodCostGroupReason.Code.values(), sentences.POD_COST_SENTENCES, id="pod costs"),
-        pytest.param(reason_pb2.BlockingPodReason.Code.values(), sentences.POD_SENTENCES, id="pods"),
+        pytest.param(reason_pb2.BlockingPodReason.Code.values(), reason_texts.POD_SENTENCES, id="pods"),
         pytest.param(reason_pb2.ScaleDownResult.Code.values(), sentences.RESULT_SENTENCES, id="results"),
         pytest.param(reason_pb2.ScaleUpResult.Code.values(), sentences.SCALE_UP_SENTENCES, id="growth"),
         pytest.param(reason_pb2.NodeGroupReason.Code.values(), sentences.NODE_GROUP_SENTENCES, id="node groups"),

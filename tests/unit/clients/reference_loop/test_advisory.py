@@ -19,10 +19,11 @@ def whole_plan() -> plan_pb2.PlanResponse:
     answer = replacing_plan()
     answer.MergeFrom(plan_of(drain=["n7"], waiting=["n8"]))
     for one in answer.scale_down.unneeded:
-        one.saving_per_hour = 2.0
+        answer.nodes.add(node=one.node, price_per_hour=2.0)
         one.assumption.pods_to_move_count = 1
     answer.scale_up.splits.add(node_group="g", current_size=3, new_size=5)
-    answer.scale_up.price_per_hour = 1.0
+    answer.summary.decisions.add(decision=plan_pb2.Decision.SCALE_UP, bought_per_hour=1.0)
+    answer.summary.decisions.add(decision=plan_pb2.Decision.REPLACEMENT, saved_per_hour=1.0, bought_per_hour=0.4)
     return answer
 
 

@@ -71,19 +71,15 @@ def test_each_group_tells_whether_it_grows_or_is_backed_off_and_why(server: Fake
 
 
 def test_costs_are_reported_for_now_after_the_plan_and_for_unneeded_nodes(server: FakeApiServer) -> None:
-    status = actuator_pb2.ActuatorStatus()
-    status.node_groups.add(id="cheap", instance_count=4)
-    status.node_groups.add(id="dear", instance_count=2)
-    status.node_groups.add(id="unknown", instance_count=3)
     answer = plan_pb2.PlanResponse()
-    answer.scale_up.price_per_hour = 2.0
-    for node, saving in (("n1", 0.5), ("n2", 0.5), ("n3", 1.0)):
-        answer.scale_down.unneeded.add(node=node, saving_per_hour=saving)
-    answer.scale_down.delete_empty.append("n1")
-    answer.scale_down.drain.append("n3")
+    summary = answer.summary
+    for moment, price in ((summary.now, 4.0), (summary.after, 4.5)):
+        moment.node_count, moment.unpriced_node_count = 9, 3
+        moment.price_per_hour, moment.price_per_month = price, price * 730
+    summary.decisions.add(decision=plan_pb2.Decision.SCALE_DOWN, saved_per_hour=2.0)
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
     written = StatusMap(api, "kube-system", "trimtab-status")
-    done = RoundResult(plan_pb2.PlanRequest(), answer, status, was_delta=False, prices={"cheap": 0.5, "dear": 1.0})
+    done = RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False)
     written.write(done, "", 1_800_000_000)
     assert yaml.safe_load(server.documents[PATH]["data"]["status"])["cost"] == {
         "perHour": 4.0,
@@ -94,7 +90,7 @@ def test_costs_are_reported_for_now_after_the_plan_and_for_unneeded_nodes(server
         "perMonthUnneeded": 1460.0,
         "nodesWithoutPrice": 3,
     }
-    done.prices = {}
+    summary.assumption = "assumed"
     written.write(done, "", 1_800_000_100)
     assert "cost" not in yaml.safe_load(server.documents[PATH]["data"]["status"])
 

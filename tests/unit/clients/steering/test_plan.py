@@ -23,8 +23,8 @@ def test_a_time_that_is_set_is_kept() -> None:
 
 def test_only_nodes_of_the_first_wave_are_released() -> None:
     answer = plan_pb2.PlanResponse()
-    for wave, name in enumerate(("unknown", "now", "later")):
-        answer.scale_down.unneeded.add(node=name, wave=wave)
-    answer.scale_down.unremovable.add(node="used")
-    assert nodes_to_release(answer) == {"unknown", "now"}
+    answer.nodes.add(node="now", wave=1, fate=plan_pb2.NodeFate.GOES_NOW)
+    answer.nodes.add(node="later", wave=2, fate=plan_pb2.NodeFate.GOES_LATER)
+    answer.nodes.add(node="used", fate=plan_pb2.NodeFate.STAYS)
+    assert nodes_to_release(answer) == {"now"}
     assert nodes_to_keep(answer) == {"later", "used"}

@@ -64,7 +64,7 @@ def plan() -> plan_pb2.PlanResponse:
     reasons = {"busy": UnremovableReason.NO_PLACE_TO_MOVE_PODS, "foreign": UnremovableReason.NOT_AUTOSCALED}
     reasons["manual"] = UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION
     for name, reason in reasons.items():
-        answer.scale_down.unremovable.add(node=name, reason=reason)
+        answer.nodes.add(node=name, reason=reason, fate=plan_pb2.NodeFate.STAYS)
     return answer
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trimtab.clients
+from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded, wrap
 from tests.builders.object_door import Json, Key, by_identity, changes, from_objects, reserve_any, texts
@@ -62,6 +63,18 @@ def outcome(objects: list[Json]) -> str:
         return canonicalize(from_objects(objects).snapshot).version
     except REFUSED as error:
         return str(error)
+
+
+def machine_offer(name: str, price: float, **spec: object) -> Json:
+    """Return an offering of a type in zone z1."""
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "58"}
+    given = {"instanceType": name, "zone": "z1", "capacity": amounts, "allocatable": amounts | {"cpu": "3900m"}}
+    return {
+        "apiVersion": "trimtab.dev/v1",
+        "kind": "MachineOffer",
+        "metadata": {"name": name},
+        "spec": given | {"price": price} | spec,
+    }
 
 
 def sent_outcome(sent: Sent, put: list[Json], delete: list[Json] | None = None) -> str:
@@ -215,6 +228,25 @@ def test_the_actuators_status_counts_while_it_is_sent() -> None:
             [b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","name":"q"}}'], "'name' is given twice", id="key"
         ),
         pytest.param([b" " * (MOST_OBJECT_BYTES + 1)], "send lists in pieces", id="large"),
+        pytest.param(
+            texts([kp.node_pool(), machine_offer("m", -1)]), "MachineOffer m: spec.price: -1.0 is absurd", id="price"
+        ),
+        pytest.param(
+            texts([kp.node_pool(), machine_offer("", 1)]), "MachineOffer .*: metadata.name", id="offer without name"
+        ),
+        pytest.param(
+            texts([kp.node_pool(), machine_offer("m", 1, capacityType="lent")]), "'lent' is unknown; use one", id="lent"
+        ),
+        pytest.param(
+            texts([kp.node_pool(), machine_offer("a", 1), machine_offer("b", 1, instanceType="a")]),
+            "MachineOffer b: spec: a/z1/on-demand is offered twice",
+            id="offered twice",
+        ),
+        pytest.param(
+            texts([{**k8s.node_group(), "spec": {"maxSize": 1, "daemonSetPods": [k8s.pod("p")]}}]),
+            "spec.daemonSetPods: there is no template; give spec.template too",
+            id="pods without a template",
+        ),
         pytest.param([b'{"apiVersion":"trimtab.dev/v1","kind":"NodGroup"}'], "did you mean NodeGroup", id="our kind"),
     ],
 )
@@ -227,6 +259,28 @@ def test_bad_input_is_refused_with_object_field_and_remedy(put: list[bytes], pro
 
     with pytest.raises(InvalidInputError, match=problem):
         read_and_build()
+
+
+def test_machine_offers_are_what_node_pools_may_have_new_nodes_of() -> None:
+    sent, pool = Sent(), kp.node_pool()
+    first = sent.send([pool, machine_offer("m5.xlarge", 0.2), machine_offer("m5.large", 0.1, capacityType="spot")])
+    groups = {group.id: group.price_per_hour for group in first.groups}
+    assert groups == {"default/m5.large/z1/spot": 0.1, "default/m5.xlarge/z1/on-demand": 0.2}
+    second = sent.send([machine_offer("m5.xlarge", 0.3)], delete=[machine_offer("m5.large", 0.1)])
+    assert {group.id: group.price_per_hour for group in second.groups} == {"default/m5.xlarge/z1/on-demand": 0.3}
+    assert outcome([pool, machine_offer("m5.xlarge", 0.3)]) == second.version
+
+
+def test_a_node_group_may_say_which_pods_its_new_nodes_have() -> None:
+    group = k8s.node_group(template=k8s.node("t"))
+    agent = k8s.pod("agent", namespace="kube-system", cpu="250m")
+    sent = Sent()
+    sent.send([k8s.node("n1"), group])
+    after = {**group, "spec": group["spec"] | {"daemonSetPods": [agent]}}
+    snapshot = sent.send([after])
+    (pod,) = snapshot.groups[0].daemonset_pods
+    assert pod.namespace == "kube-system"
+    assert outcome([k8s.node("n1"), after]) == snapshot.version
 
 
 def test_memory_is_reserved_before_objects_are_decoded_and_given_back_for_what_they_share() -> None:

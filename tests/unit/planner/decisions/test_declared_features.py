@@ -57,8 +57,8 @@ def test_scale_down_and_fits_are_the_same_whether_scale_up_is_requested_or_not(
     features: tuple[str, ...], reasons: list[int]
 ) -> None:
     given = snapshot(features)
-    alone, both = (plan(given, request(*decisions), None, Work()).scale_down for decisions in ((DOWN,), (UP, DOWN)))
-    assert (list(alone.unneeded), list(alone.unremovable)) == (list(both.unneeded), list(both.unremovable))
-    assert [one.node for one in alone.unneeded] == ([] if reasons else ["n1"])
+    alone, both = (plan(given, request(*decisions), None, Work()) for decisions in ((DOWN,), (UP, DOWN)))
+    assert (alone.scale_down, list(alone.nodes)) == (both.scale_down, list(both.nodes))
+    assert [one.node for one in alone.scale_down.unneeded] == ([] if reasons else ["n1"])
     (fit,) = check_fit(given, request(), Work())
     assert [list(node.reasons) for node in fit.nodes] == [reasons] * 2

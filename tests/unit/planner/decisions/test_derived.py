@@ -51,6 +51,7 @@ SET: dict[str, int] = {
     "pods.deletion_cost": 1 << 27,
     "nodes.unschedulable": True,
     "nodes.ready": False,
+    "nodes.own_price": 0.5,
 }
 """Columns in which every third row gets a value."""
 CHANGING = (

@@ -273,7 +273,7 @@ def offences(drawn: Drawn) -> list[str]:
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
     return [
         *scale_up.offences(message, settings, answer.scale_up, NOW_S),
-        *scale_down.offences(message, settings, answer.scale_down, NOW_S),
+        *scale_down.offences(message, settings, answer, NOW_S),
         *whole_plan.offences(message, settings, answer, NOW_S),
     ]
 

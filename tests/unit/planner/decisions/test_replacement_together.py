@@ -94,7 +94,7 @@ def test_a_node_that_takes_pods_of_scale_down_is_replaced_in_the_same_answer_and
     (taker,) = {"l1", "l2"} - {gone.node}
     assert set(destinations(answer.scale_down.places).values()) == {taker}
     assert leaving(answer) == [{taker: ["default/a", "default/b"]}]
-    assert answer.replacement.cost.after_per_hour == pytest.approx(0.3)
+    assert answer.summary.after.price_per_hour == pytest.approx(0.3)
 
 
 def test_nodes_that_take_pods_of_scale_down_stay_where_young_pods_keep_nodes() -> None:

@@ -11,6 +11,7 @@ from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates import whole_plan
+from trimtab.clients.verdicts import staying
 from trimtab.places import on_existing
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
@@ -66,7 +67,7 @@ def test_a_node_that_scale_up_counts_on_for_a_pending_pod_stays_though_the_pod_w
     answer = answer_to(Decision.SCALE_UP, Decision.SCALE_DOWN)
     assert on_existing(answer.scale_up) == {"default/waits": "a"}
     assert not answer.scale_down.unneeded
-    stays = {one.node: one.reason for one in answer.scale_down.unremovable}
+    stays = {one.node: one.reason for one in staying(answer)}
     assert stays["a"] == UnremovableReason.RESERVED_FOR_PENDING_PODS
 
 

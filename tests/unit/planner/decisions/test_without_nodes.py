@@ -101,7 +101,7 @@ def test_every_decision_answers_for_any_cluster_without_nodes_and_again_with_its
     since = answer(empty, settings, before.state)
     for one in (first, again, since):
         assert not one.scale_down.unneeded
-        assert not one.scale_down.unremovable
+        assert not one.nodes
         assert not on_existing(one.scale_up)
         assert not any(placeholder.node for placeholder in one.slack.placeholders)
         assert has_groups or not one.scale_up.splits

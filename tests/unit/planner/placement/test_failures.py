@@ -53,5 +53,5 @@ def test_a_pod_does_not_count_itself_where_its_zone_would_be_too_full() -> None:
         pod("a", "800m", node="n0", **even), pod("b", "800m", node="n0", **even), pod("c", "10m", node="n2", **even),
         node_group("g", nodes=["n0"]),
     ]  # fmt: skip
-    entry = next(one for one in plan(objects).decision.unremovable if one.node == "n0")
+    entry = next(one for one in plan(objects).staying if one.node == "n0")
     assert "not all at the same time" in entry.detail

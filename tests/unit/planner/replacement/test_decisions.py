@@ -21,9 +21,9 @@ def half_used(count: int = 2, **more: object) -> list[Json]:
 def test_two_large_nodes_are_replaced_by_two_small_ones_that_cost_less() -> None:
     found = plan(half_used())
     assert found.waves == [(["l0", "l1"], ["small", "small"])]
-    assert found.decision.cost.now_per_hour == pytest.approx(2.0)
-    assert found.decision.cost.after_per_hour == pytest.approx(0.4)
-    assert found.decision.cost.bound_per_hour == pytest.approx(0.3, rel=0.01)
+    assert found.cost.now_per_hour == pytest.approx(2.0)
+    assert found.cost.after_per_hour == pytest.approx(0.4)
+    assert found.cost.bound_per_hour == pytest.approx(0.3, rel=0.01)
 
 
 def test_four_small_nodes_are_replaced_by_one_that_serves_all() -> None:
@@ -43,7 +43,7 @@ def test_nodes_of_groups_without_price_neither_go_nor_come() -> None:
     found = plan(half_used(1), *group("unknown", "2", "8Gi", None, ["u0"]), [web("u", "u0")])
     assert found.waves == [(["l0"], ["small"])]
     assert "u0" not in found.kept
-    assert found.decision.cost.unpriced_node_count == 1
+    assert found.cost.unpriced_node_count == 1
     assert "unknown" in found.decision.excluded
 
 
@@ -289,9 +289,9 @@ def test_small_clusters_become_as_cheap_as_any_or_nearly() -> None:
         cluster = small_cluster(Random(seed))
         found = plan(cluster.objects(), settings={"stabilityMargin": 0, "minSavingShare": 0})
         best = least_price(cluster)
-        assert found.decision.cost.bound_per_hour <= best + 1e-9
-        assert found.decision.cost.after_per_hour >= best - 1e-9
-        ratios.append(found.decision.cost.after_per_hour / best if best else 1.0)
+        assert found.cost.bound_per_hour <= best + 1e-9
+        assert found.cost.after_per_hour >= best - 1e-9
+        ratios.append(found.cost.after_per_hour / best if best else 1.0)
     assert sum(ratios) / len(ratios) <= 1.01
 
 

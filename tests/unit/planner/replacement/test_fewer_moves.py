@@ -22,7 +22,7 @@ class Effect(NamedTuple):
 
 def effect_of(found: Outcome) -> Effect:
     moved = sum(wave.evicted_pod_count for wave in found.decision.waves)
-    return Effect(moved, found.decision.cost.after_per_hour)
+    return Effect(moved, found.cost.after_per_hour)
 
 
 def test_pods_whose_moves_save_little_stay() -> None:

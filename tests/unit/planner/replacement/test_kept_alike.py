@@ -23,7 +23,7 @@ def check(seed: int) -> int:
     cluster = small_cluster(Random(seed))
     found = plan(cluster.objects(), settings=ANY_SAVING)
     if found.waves:
-        assert moved(found) == fewest_moves(cluster, found.decision.cost.after_per_hour), seed
+        assert moved(found) == fewest_moves(cluster, found.cost.after_per_hour), seed
     return moved(found)
 
 
@@ -41,5 +41,5 @@ def test_nodes_stay_in_place_of_six_new_ones_of_their_groups() -> None:
     found = plan(mid_size(202, spread=False).objects(), settings=ANY_SAVING)
     left = Counter(one.node_group for wave in found.decision.waves for one in wave.leaving)
     assert not left & Counter(one.node_group for wave in found.decision.waves for one in wave.new_nodes)
-    assert found.decision.cost.after_per_hour == pytest.approx(7.6475)
+    assert found.cost.after_per_hour == pytest.approx(7.6475)
     assert moved(found) < 200

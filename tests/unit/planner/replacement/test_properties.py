@@ -143,7 +143,7 @@ def test_other_names_of_nodes_lead_to_the_same_price(seed: int, random: Random) 
     cluster, _ = made(seed)
     order = random.sample(range(len(cluster.nodes)), len(cluster.nodes))
     renamed = SmallCluster([cluster.nodes[i] for i in order], [cluster.pods[i] for i in order])
-    one, other = plan(cluster.objects()).decision.cost, plan(renamed.objects()).decision.cost
+    one, other = plan(cluster.objects()).cost, plan(renamed.objects()).cost
     assert abs(one.after_per_hour - other.after_per_hour) <= 1e-9
 
 
@@ -154,4 +154,4 @@ def test_wherever_the_time_ends_the_plan_is_valid_and_says_so(seed: int, checks:
     left = iter([True] * checks)
     cut, whole = plan(objects, time_left=lambda: next(left, False)), plan(objects)
     assert cut.decision.incomplete or bytes_of(cut) == bytes_of(whole)
-    assert cut.decision.cost.after_per_hour <= cut.decision.cost.now_per_hour
+    assert cut.cost.after_per_hour <= cut.cost.now_per_hour

@@ -22,7 +22,7 @@ def test_waves_of_usual_size_cost_hardly_more_than_one_large_wave() -> None:
     ratios = []
     for seed in (205, 208):
         objects = mid_size(seed, spread=seed % 2 == 1).objects()
-        usual, large = (plan(objects, settings=ANY_SAVING | more).decision.cost for more in ({}, LARGE_WAVES))
+        usual, large = (plan(objects, settings=ANY_SAVING | more).cost for more in ({}, LARGE_WAVES))
         ratios.append(usual.after_per_hour / large.after_per_hour)
     assert np.mean(ratios) <= MOST_IN_WAVES
 
@@ -39,7 +39,7 @@ def test_small_waves_reach_the_price_of_a_large_one() -> None:
     large = plan(hardly_used(12), settings=LARGE_WAVES)
     small = plan(hardly_used(12), settings={"maxLeavingNodes": 3, "maxSurgeNodes": 2})
     assert len(large.waves) == 1 < len(small.waves)
-    assert small.decision.cost.after_per_hour == pytest.approx(large.decision.cost.after_per_hour)
+    assert small.cost.after_per_hour == pytest.approx(large.cost.after_per_hour)
 
 
 def test_a_disruption_budget_only_makes_more_waves() -> None:
@@ -48,7 +48,7 @@ def test_a_disruption_budget_only_makes_more_waves() -> None:
                for one in hardly_used(9)]  # fmt: skip
     free, bound = plan(objects, settings=LARGE_WAVES), plan(objects, budget, settings=LARGE_WAVES)
     assert len(free.waves) == 1 < len(bound.waves)
-    assert bound.decision.cost.after_per_hour == pytest.approx(free.decision.cost.after_per_hour)
+    assert bound.cost.after_per_hour == pytest.approx(free.cost.after_per_hour)
 
 
 def test_a_limit_on_a_resource_holds_for_the_new_nodes_of_all_groups_together() -> None:

@@ -25,7 +25,8 @@ from tests.certificates.scale_down import offences
 from trimtab.places import each_place
 from trimtab.v1 import plan_pb2, reason_pb2
 
-Decision = plan_pb2.ScaleDownDecision
+Answer = plan_pb2.PlanResponse
+Fate = plan_pb2.NodeFate
 GROUP = node_group("g", nodes=["n1", "n2"], target=2)
 
 
@@ -38,16 +39,16 @@ def base() -> list[Json]:
     ]  # fmt: skip
 
 
-def plan_by_hand(**where: str) -> Decision:
+def plan_by_hand(**where: str) -> Answer:
     """Return a plan with both nodes long unneeded and pods on the test's nodes."""
-    good = plan(*base()).decision
-    assert [entry.node for entry in good.unneeded] == ["n1", "n2"]
-    move(good.places, {f"default/{name.replace('_', '-')}": node for name, node in where.items()})
+    good = plan(*base()).answer
+    assert [entry.node for entry in good.scale_down.unneeded] == ["n1", "n2"]
+    move(good.scale_down.places, {f"default/{name.replace('_', '-')}": node for name, node in where.items()})
     return good
 
 
-def faults(objects: list[Json], decision: Decision, settings: Json | None = None) -> str:
-    return "\n".join(offences(snapshot_of(*objects), settings_of(settings), decision, NOW_S))
+def faults(objects: list[Json], answer: Answer, settings: Json | None = None) -> str:
+    return "\n".join(offences(snapshot_of(*objects), settings_of(settings), answer, NOW_S))
 
 
 def on_n3(**of_both: object) -> list[Json]:
@@ -92,57 +93,62 @@ def test_a_plan_whose_pods_only_fit_beside_one_another_is_found() -> None:
     )
 
 
-def _forget_node(decision: Decision) -> None:
-    del decision.unremovable[0]
+def _forget_node(answer: Answer) -> None:
+    del answer.nodes[2]
 
 
-def _list_twice(decision: Decision) -> None:
-    decision.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_UNDERUTILIZED)
+def _keep_unneeded(answer: Answer) -> None:
+    answer.nodes[0].fate = Fate.STAYS
 
 
-def _forget_reason(decision: Decision) -> None:
-    decision.unremovable[0].reason = reason_pb2.UnremovableReason.UNSPECIFIED
+def _forget_reason(answer: Answer) -> None:
+    answer.nodes[2].reason = reason_pb2.UnremovableReason.UNSPECIFIED
 
 
-def _forget_pod(decision: Decision) -> None:
-    move(decision.places, {"default/web-0": ""})
+def _go_now(answer: Answer, row: int) -> None:
+    answer.nodes[row].fate = Fate.GOES_NOW
+    answer.nodes[row].ClearField("reason")
 
 
-def _to_unneeded(decision: Decision) -> None:
-    move(decision.places, {"default/web-0": "n2"})
+def _forget_pod(answer: Answer) -> None:
+    move(answer.scale_down.places, {"default/web-0": ""})
 
 
-def _to_nowhere(decision: Decision) -> None:
-    move(decision.places, {"default/web-0": "n9"})
+def _to_unneeded(answer: Answer) -> None:
+    move(answer.scale_down.places, {"default/web-0": "n2"})
 
 
-def _other_assumption(decision: Decision) -> None:
-    decision.unneeded[0].assumption.pods_to_move_digest = "0" * 16
+def _to_nowhere(answer: Answer) -> None:
+    move(answer.scale_down.places, {"default/web-0": "n9"})
 
 
-def _too_early(decision: Decision) -> None:
-    decision.unneeded[0].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
-    decision.drain.append("n1")
-    decision.result = reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
+def _other_assumption(answer: Answer) -> None:
+    answer.scale_down.unneeded[0].assumption.pods_to_move_digest = "0" * 16
 
 
-def _full_as_empty(decision: Decision) -> None:
-    _too_early(decision)
-    decision.delete_empty.append(decision.drain.pop())
+def _too_early(answer: Answer) -> None:
+    _go_now(answer, 0)
+    answer.scale_down.drain.append("n1")
+    answer.scale_down.result = reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
 
 
-def _unmarked(decision: Decision) -> None:
-    decision.drain.append("n1")
+def _full_as_empty(answer: Answer) -> None:
+    _too_early(answer)
+    answer.scale_down.delete_empty.append(answer.scale_down.drain.pop())
 
 
-def _since_the_future(decision: Decision) -> None:
-    decision.unneeded[0].since.seconds = NOW_S + 1
+def _unmarked(answer: Answer) -> None:
+    answer.scale_down.drain.append("n1")
 
 
-BAD_PLANS: dict[str, tuple[Callable[[Decision], None], str]] = {
-    "a node in no list": (_forget_node, "is in no list"),
-    "a node in two lists": (_list_twice, "listed 2 times"),
-    "a node without reason": (_forget_reason, "stays without reason"),
+def _since_the_future(answer: Answer) -> None:
+    answer.nodes[0].since.seconds = NOW_S + 1
+
+
+BAD_PLANS: dict[str, tuple[Callable[[Answer], None], str]] = {
+    "a node without a verdict": (_forget_node, "n3 has a verdict: False"),
+    "a node that goes and stays": (_keep_unneeded, "marked so"),
+    "a node without reason": (_forget_reason, "with the reason 0"),
     "a pod forgotten": (_forget_pod, "must move ['default/web-0']"),
     "a pod to a node that goes": (_to_unneeded, "does not stay"),
     "a pod to a node that is not there": (_to_nowhere, "does not stay"),
@@ -155,12 +161,12 @@ BAD_PLANS: dict[str, tuple[Callable[[Decision], None], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_PLANS.values(), ids=BAD_PLANS.keys())
-def test_a_plan_that_contradicts_itself_is_found(case: tuple[Callable[[Decision], None], str]) -> None:
+def test_a_plan_that_contradicts_itself_is_found(case: tuple[Callable[[Answer], None], str]) -> None:
     spoil, expected = case
-    decision = plan_by_hand()
-    assert faults(base(), decision) == ""
-    spoil(decision)
-    assert expected in faults(base(), decision)
+    answer = plan_by_hand()
+    assert faults(base(), answer) == ""
+    spoil(answer)
+    assert expected in faults(base(), answer)
 
 
 BAD_CLUSTERS = {
@@ -187,12 +193,12 @@ def test_a_plan_that_ignores_a_limit_is_found(case: tuple[list[Json], Json | Non
 
 
 def test_more_deletions_than_allowed_are_found() -> None:
-    decision = plan(*base(), settings={"unneededTime": "0s"}).decision
-    assert list(decision.drain) == ["n1", "n2"]
+    answer = plan(*base(), settings={"unneededTime": "0s"}).answer
+    assert list(answer.scale_down.drain) == ["n1", "n2"]
     settings = {"unneededTime": "0s", "maxScaleDownParallelism": 1}
-    assert "2 + 0 deletions" not in faults(base(), decision, {"unneededTime": "0s"})
-    assert "0 + 2 + 0 deletions, 1 allowed" in faults(base(), decision, settings)
-    assert "2 + 0 drains, 1 allowed" in faults(base(), decision, {"unneededTime": "0s", "maxDrainParallelism": 1})
+    assert "2 + 0 deletions" not in faults(base(), answer, {"unneededTime": "0s"})
+    assert "0 + 2 + 0 deletions, 1 allowed" in faults(base(), answer, settings)
+    assert "2 + 0 drains, 1 allowed" in faults(base(), answer, {"unneededTime": "0s", "maxDrainParallelism": 1})
 
 
 def grown(ago_s: int) -> list[Json]:
@@ -203,16 +209,16 @@ def grown(ago_s: int) -> list[Json]:
 
 
 def test_a_node_that_goes_in_a_cool_down_is_found() -> None:
-    decision = plan(*base(), settings={"unneededTime": "0s"}).decision
-    assert "n1 goes in a cool-down of ['g']" in faults(grown(599), decision, {"unneededTime": "0s"})
-    assert faults(grown(600), decision, {"unneededTime": "0s"}) == ""
-    assert "result 3 in a cool-down" in faults(grown(1), decision, {"unneededTime": "0s"})
-    assert faults(grown(1), decision, {"unneededTime": "0s", "delayAfterAdd": "0s"}) == ""
+    answer = plan(*base(), settings={"unneededTime": "0s"}).answer
+    assert "n1 goes in a cool-down of ['g']" in faults(grown(599), answer, {"unneededTime": "0s"})
+    assert faults(grown(600), answer, {"unneededTime": "0s"}) == ""
+    assert "result 3 in a cool-down" in faults(grown(1), answer, {"unneededTime": "0s"})
+    assert faults(grown(1), answer, {"unneededTime": "0s", "delayAfterAdd": "0s"}) == ""
 
 
 def test_a_candidate_of_a_group_in_cool_down_is_found() -> None:
-    decision = plan_by_hand()
-    assert "n1 goes in a cool-down of ['g']" in faults(grown(10), decision, {"delayTypeLocal": True})
+    answer = plan_by_hand()
+    assert "n1 goes in a cool-down of ['g']" in faults(grown(10), answer, {"delayTypeLocal": True})
 
 
 def test_groups_and_zones_that_become_too_uneven_are_found() -> None:
@@ -224,29 +230,29 @@ def test_groups_and_zones_that_become_too_uneven_are_found() -> None:
                                  for name in ("b1", "b2", "b3")),
     ]  # fmt: skip
     settings: Json = {"unneededTime": "0s"}
-    decision = plan(*objects, settings=settings).decision
-    assert list(decision.delete_empty) == ["a1", "a2", "a3"]
-    assert faults(objects, decision, settings) == faults(objects, decision, settings | even(3)) == ""
-    assert "group a falls to 0, one like it keeps 3" in faults(objects, decision, settings | even(2))
-    found = faults(objects, decision, settings | even(1))
+    answer = plan(*objects, settings=settings).answer
+    assert list(answer.scale_down.delete_empty) == ["a1", "a2", "a3"]
+    assert faults(objects, answer, settings) == faults(objects, answer, settings | even(3)) == ""
+    assert "group a falls to 0, one like it keeps 3" in faults(objects, answer, settings | even(2))
+    found = faults(objects, answer, settings | even(1))
     assert "zone v falls to 1" not in found, "zones are within one of each other"
     other = [node(f"c{i}", zone="u") for i in range(3)]
     found = faults(
         [*objects, *other, node_group("c", nodes=["c0", "c1", "c2"])],
-        decision,
+        answer,
         settings | even(1),
     )
     assert "zone v falls to 1, one like it keeps 5" in found
 
 
-def in_waves(**of_pods: object) -> tuple[list[Json], Decision]:
+def in_waves(**of_pods: object) -> tuple[list[Json], Answer]:
     """Return the base cluster with a budget for one pod, and its plan in two waves."""
     web = replica_set("web", 3)
     pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, **of_pods) for i in range(2)]
     objects = [*base()[:6], *pods, pdb(allowed=1, desired=2, expected=3)]
-    decision = plan(*objects).decision
-    assert [(entry.node, entry.wave) for entry in decision.unneeded] == [("n1", 1), ("n2", 2)]
-    return objects, decision
+    answer = plan(*objects).answer
+    assert [(one.node, one.wave) for one in answer.nodes if one.wave] == [("n1", 1), ("n2", 2)]
+    return objects, answer
 
 
 BAD_WAVES = {
@@ -260,18 +266,18 @@ BAD_WAVES = {
 @pytest.mark.parametrize("case", BAD_WAVES.values(), ids=BAD_WAVES.keys())
 def test_waves_that_budgets_do_not_allow_are_found(case: tuple[tuple[int, int], str]) -> None:
     numbers, expected = case
-    objects, decision = in_waves()
-    assert faults(objects, decision) == ""
-    for entry, wave in zip(decision.unneeded, numbers, strict=True):
-        entry.wave = wave
-    assert expected in faults(objects, decision)
+    objects, answer = in_waves()
+    assert faults(objects, answer) == ""
+    for verdict, wave in zip(answer.nodes[:2], numbers, strict=True):
+        verdict.wave = wave
+    assert expected in faults(objects, answer)
 
 
 def test_a_node_of_a_later_wave_that_goes_now_is_found() -> None:
-    objects, decision = in_waves()
-    decision.unneeded[1].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
-    decision.drain.append("n2")
-    assert "n2 goes now, and is in wave 2" in faults(objects, decision)
+    objects, answer = in_waves()
+    _go_now(answer, 1)
+    answer.scale_down.drain.append("n2")
+    assert "n2 goes now, and is in wave 2" in faults(objects, answer)
 
 
 def test_a_wave_whose_pods_only_fit_after_a_later_wave_is_found() -> None:
@@ -283,10 +289,10 @@ def test_a_wave_whose_pods_only_fit_after_a_later_wave_is_found() -> None:
     others = [one for one in objects if one["kind"] not in ("Node", "Pod")]
     pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, affinity=repels) for i in range(2)]
     objects = [*(node(name, zone=zone) for name, zone in zones.items()), *others, *pods]
-    decision = in_waves()[1]
-    targets = dict(zip([entry.node for entry in decision.unneeded], ("n4", "n3"), strict=True))
-    move(decision.places, {pod: targets[node] for pod, node, _ in each_place(decision.places)})
-    found = faults(objects, decision)
+    answer = in_waves()[1]
+    targets = dict(zip([entry.node for entry in answer.scale_down.unneeded], ("n4", "n3"), strict=True))
+    move(answer.scale_down.places, {pod: targets[node] for pod, node, _ in each_place(answer.scale_down.places)})
+    found = faults(objects, answer)
     assert "up to wave 1: default/web-0 on n4" in found
-    decision.unneeded[1].wave = 1
-    assert "default/web-0 on n4" not in faults(objects, decision)
+    answer.nodes[1].wave = 1
+    assert "default/web-0 on n4" not in faults(objects, answer)

@@ -62,7 +62,7 @@ def test_a_cool_down_of_any_group_stops_all_deletions(name: str) -> None:
     assert found.result == "IN_COOLDOWN"
     assert told in found.decision.detail
     assert set(found.not_now.values()) == {"IN_COOLDOWN"}
-    assert {entry.detail for entry in found.decision.unneeded} == {found.decision.detail}
+    assert {entry.detail for entry in found.going} == {found.decision.detail}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,7 +72,7 @@ def test_with_local_delays_each_group_waits_separately(name: str) -> None:
     assert found.result == "NODE_DELETE_STARTED"
     assert found.unneeded == (["b1", "b2"] if told else ["a1", "a2", "b1", "b2"])
     assert found.reasons == (dict.fromkeys(("a1", "a2"), "IN_COOLDOWN") if told else {})
-    assert all(told in entry.detail for entry in found.decision.unremovable)
+    assert all(told in entry.detail for entry in found.staying)
 
 
 def test_a_wait_is_not_a_reason_for_nodes_whose_time_has_not_come() -> None:

@@ -55,17 +55,13 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
     ]  # fmt: skip
     found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxEvaluatedNodes": 1})
     assert found.unneeded == ["n2"]
-    assert found.decision.unneeded[0].saving_per_hour == 2.0
+    assert found.saving_per_hour == 2.0
 
 
-def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_and_a_zero_is_a_zero() -> None:
-    free = node_group("free", nodes=["n1"], target=1, price=0.0)
-    found = plan(
-        [node("n1"), node("n2"), free, node_group("unknown", nodes=["n2"], target=1), node("without", cpu="0")]
-    )
-    savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
-    assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
-    (without,) = found.decision.unremovable
+def test_a_utilization_that_was_not_computed_is_absent_and_a_zero_is_a_zero() -> None:
+    found = plan([node("n1"), node_group("free", nodes=["n1"], target=1), node("without", cpu="0")])
+    assert [(one.HasField("utilization"), one.utilization) for one in found.going] == [(True, 0.0)]
+    (without,) = found.staying
     assert not without.HasField("utilization")
 
 
@@ -122,7 +118,7 @@ def test_pods_are_not_moved_for_pennies() -> None:
     group = node_group("g", nodes=["n1"], target=1, price=1.0)
     kept = plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.3})
     assert kept.reasons["n1"] == "NOT_UNNEEDED_OTHER_REASON"
-    assert "saves too little" in next(e.detail for e in kept.decision.unremovable if e.node == "n1")
+    assert "saves too little" in next(e.detail for e in kept.staying if e.node == "n1")
     assert plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.2}).unneeded == ["n1"]
 
 
@@ -134,7 +130,7 @@ def test_a_failed_simulation_is_believed_for_a_while() -> None:
     second = again(bigger, first, 299)
     assert second.reasons["n1"] == "RECENTLY_UNREMOVABLE"
     assert second.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
-    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.decision.unremovable}
+    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.staying}
     assert again(bigger, second, 300).unneeded == ["n1"]
 
 
@@ -144,13 +140,13 @@ def test_leaving_the_set_and_coming_back_restarts_the_timer() -> None:
     second = again(busy, first, 60)
     assert second.unneeded == []
     third = again(idle, second, 120)
-    assert third.decision.unneeded[0].since.seconds == NOW_S + 120
+    assert third.going[0].since.seconds == NOW_S + 120
 
 
 def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
     first = plan(cluster({"n1": []}), now_s=NOW_S + 100)
     second = plan(cluster({"n1": []}), state=first.state, now_s=NOW_S)
-    assert second.decision.unneeded[0].since.seconds == NOW_S
+    assert second.going[0].since.seconds == NOW_S
     assert second.notes == ("state has times up to 100.0 s after now, which count as now: the clocks differ",)
     assert plan(cluster({"n1": []}), state=second.state, now_s=NOW_S).notes == ()
 
@@ -158,14 +154,14 @@ def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
 def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
     objects = [*cluster({"n1": ["2"], "n2": ["3"], "n3": ["3"]}), node("n4", taints=["a=b:NoSchedule"])]
     found = plan(objects)
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert dict(entry.predicate_failure_counts) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
     assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
 
 
 def test_places_for_each_but_not_for_all_are_distinguished() -> None:
     found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert "not all at the same time" in entry.detail
 
 
@@ -260,7 +256,7 @@ def test_a_state_that_cannot_be_used_counts_as_absent_and_timers_continue_where_
     spoil(first.state)
     second = again(objects, first)
     assert second.unneeded == first.unneeded
-    assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S + since_s}
+    assert {entry.since.seconds for entry in second.going} == {NOW_S + since_s}
     assert len(second.notes) == bool(note)
     assert all(note in one for one in second.notes)
 

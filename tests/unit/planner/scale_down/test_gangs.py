@@ -153,7 +153,7 @@ def test_no_plan_drains_a_gang_below_its_minimum(seed: int) -> None:
     settings = growth_settings(seed)
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN], settings=settings)
     request.now.seconds = NOW_S
-    found = take_decisions(canonicalize(message), request, None, Work()).scale_down
+    found = take_decisions(canonicalize(message), request, None, Work())
     assert offences(message, settings, found, NOW_S) == []
 
 

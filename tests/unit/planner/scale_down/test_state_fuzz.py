@@ -120,7 +120,7 @@ def assert_timers_continue(which: int, state: plan_pb2.ScaleDownState) -> None:
     nodes = [before.strings[at] for at in np.frombuffer(before.unneeded.node, "<i4")]
     since_ns = dict(zip(nodes, np.frombuffer(before.unneeded.time_ns, "<i8").tolist(), strict=True))
     found = answered(which, state)
-    for entry in found.decision.unneeded:
+    for entry in found.going:
         if entry.node in since_ns:
             assert entry.since.ToNanoseconds() == since_ns[entry.node]
     assert not any("starting with empty state" in note for note in found.notes)
@@ -139,7 +139,7 @@ def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: 
 
 
 def in_times(state: plan_pb2.ScaleDownState, value: int) -> None:
-    for table in (state.unneeded, state.unremovable):
+    for table in (state.unneeded, state.unremovable, state.later_waves):
         table.time_ns = value.to_bytes(8, "little", signed=True) * (len(table.time_ns) // 8)
 
 
@@ -152,7 +152,7 @@ def test_times_that_cannot_be_count_as_now(value: int) -> None:
     found = plan_message(message, SETTINGS, damaged, NOW_S + 3 * STEP_S)
     assert found.unneeded
     wanted = {0} if value == 1 else {NOW_S + 3 * STEP_S}
-    assert {entry.since.seconds for entry in found.decision.unneeded} == wanted
+    assert {entry.since.seconds for entry in found.going} == wanted
 
 
 @pytest.mark.parametrize("layout", [LAYOUT_VERSION + 1, LAYOUT_VERSION - 1, 0])
@@ -165,7 +165,7 @@ def test_an_opaque_part_of_another_layout_is_dropped_with_a_note_and_the_timers_
         "timers continue, searches start anew",
     )
     assert found.state.layout_version == LAYOUT_VERSION
-    assert {entry.since.seconds for entry in found.decision.unneeded} == {NOW_S}
+    assert {entry.since.seconds for entry in found.going} == {NOW_S}
     assert_timers_continue(0, state)
 
 

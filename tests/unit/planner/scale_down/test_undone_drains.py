@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders.slack import NOW_S, cluster, decide, pod, spec, where
+from trimtab.clients.verdicts import going
 from trimtab.planner.model.values import Owner
 from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, drained, judged, read, write
 from trimtab.v1 import plan_pb2 as pb
@@ -86,11 +87,12 @@ def test_while_drains_wait_nodes_without_pods_still_go() -> None:
     state.CopyFrom(free.state)
     state.scale_down.undone_drains.times = 1
     state.scale_down.undone_drains.until_time.seconds = NOW_S + 300
-    held = decide(given, ASKED, state, NOW_S + 30, BOTH).scale_down
+    answer = decide(given, ASKED, state, NOW_S + 30, BOTH)
+    held = answer.scale_down
     assert not held.drain
     assert held.delete_empty
     assert held.delete_empty == free.scale_down.delete_empty
-    assert {one.node: (one.not_now_reason, one.detail) for one in held.unneeded if one.not_now_reason} == {
+    assert {one.node: (one.reason, one.detail) for one in going(answer) if one.reason} == {
         node: (
             UnremovableReason.NEEDED_FOR_SLACK,
             "drains wait 270 s more: the pods of the last drain took the room of slack",

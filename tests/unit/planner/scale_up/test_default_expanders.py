@@ -31,7 +31,7 @@ def sizes(found: Outcome) -> dict[str, int]:
 def test_the_least_price_decides_where_all_prices_are_known() -> None:
     found = grown(groups(large=9.0, small=1.0))
     assert sizes(found) == {"small": 4}
-    assert found.decision.objective == MONEY
+    assert found.objective == MONEY
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_least_price_decides_where_all_prices_are_known() -> None:
 )
 def test_an_expander_that_the_user_names_decides(expander: str, expected: int) -> None:
     found = grown(groups(large=9.0, small=1.0), expanders=[expander])
-    assert found.decision.objective == expected
+    assert found.objective == expected
     if expander == "LEAST_NODES":
         assert sizes(found) == {"large": 1}
 
@@ -48,7 +48,7 @@ def test_an_expander_that_the_user_names_decides(expander: str, expected: int) -
 def test_a_group_without_price_that_would_help_leaves_the_choice_to_least_waste() -> None:
     priced = grown(groups(large=None, small=1.0))
     without = grown(groups(large=None, small=None))
-    assert priced.decision.objective == without.decision.objective == NEITHER
+    assert priced.objective == without.objective == NEITHER
     assert sizes(priced) == sizes(without)
 
 
@@ -57,4 +57,4 @@ def test_a_group_without_price_that_helps_no_pod_does_not_matter() -> None:
     objects = [*groups(large=9.0, small=1.0), node_group("gpu", 0, 9, target=0, nodes=[], template=tainted)]
     found = grown(objects)
     assert sizes(found) == {"small": 4}
-    assert found.decision.objective == MONEY
+    assert found.objective == MONEY

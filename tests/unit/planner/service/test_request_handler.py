@@ -37,7 +37,7 @@ def handler() -> RequestHandler:
 
 def test_a_simulation_without_time_still_says_something_of_every_node() -> None:
     answer = handler().plan(request(), PAYLOAD, Caller("", Bounds(simulate_until_s=0.0)))
-    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    nodes = [one.node for one in answer.nodes]
     assert sorted(nodes) == ["a", "b", "c"]
 
 

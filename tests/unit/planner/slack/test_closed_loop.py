@@ -16,6 +16,7 @@ from tests.builders.snapshots import Cluster, write
 from tests.builders.tiers import nightly_but
 from tests.certificates import slack
 from tests.certificates.whole_plan import offences
+from trimtab.clients.verdicts import going
 from trimtab.places import moves_by_node
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
@@ -168,8 +169,8 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
         lacking = [name for name, on in where(answer).items() if not on]
         assert not (gone and lacking), f"loop {loop}: {sorted(gone)} go while {lacking} wait for new nodes"
         assert all(
-            (one.not_now_reason == UnremovableReason.NEEDED_FOR_SLACK) == (bool(lacking) or pauses(answer, loop))
-            for one in answer.scale_down.unneeded
+            (one.reason == UnremovableReason.NEEDED_FOR_SLACK) == (bool(lacking) or pauses(answer, loop))
+            for one in going(answer)
         )
     # Long after the last pod has arrived, all requested slack is there, and no node is added or removed.
     assert not lacking
@@ -194,7 +195,7 @@ def test_pods_that_land_elsewhere_than_planned_make_drains_rarer_and_rarer(
         answer = planned(this, loop, eager(rate, granularity), state)
         if answer.state.scale_down.undone_drains.times > state.scale_down.undone_drains.times:
             undone.append(loop)
-        waiting = {one.node: one.detail for one in answer.scale_down.unneeded}
+        waiting = {one.node: one.detail for one in going(answer)}
         if pauses(answer, loop):
             assert not answer.scale_down.drain
             assert all(waiting[node] for node in waiting.keys() - {*answer.scale_down.delete_empty})

@@ -27,6 +27,8 @@ from tests.builders.slack import (
 )
 from tests.certificates import scale_down
 from tests.certificates.slack import offences
+from trimtab.clients import verdicts
+from trimtab.clients.verdicts import going
 from trimtab.places import destinations, moves_by_node, on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
@@ -37,7 +39,7 @@ from trimtab.v1 import reason_pb2
 
 def staying(answer: pb.PlanResponse) -> Counter[str]:
     name = reason_pb2.UnremovableReason.Code.Name
-    return Counter(name(one.reason) for one in answer.scale_down.unremovable)
+    return Counter(name(one.reason) for one in verdicts.staying(answer))
 
 
 def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
@@ -107,7 +109,7 @@ def test_r3_of_nodes_that_slack_spares_only_together_none_goes_that_leaves_too_l
     moves = moves_by_node(answer.scale_down.places)[goes]
     used = Counter(moves.get(f"default/{name}", row.node) for (_, name), row in five_nodes().pods.items())
     assert sum(5 - used[f"n{i:02}"] for i in range(5) if f"n{i:02}" != goes) >= 6
-    assert {one.not_now_reason for one in answer.scale_down.unneeded} <= {
+    assert {one.reason for one in going(answer)} <= {
         reason_pb2.UnremovableReason.UNSPECIFIED,
         reason_pb2.UnremovableReason.NEEDED_FOR_SLACK,
         reason_pb2.UnremovableReason.NOT_UNNEEDED_OTHER_REASON,
@@ -130,8 +132,8 @@ def test_r3_what_slack_spares_only_with_another_node_waits_for_that_node() -> No
         assert [one.node for one in answer.scale_down.unneeded] == ["n00", "n01"]
         assert set(answer.scale_down.drain) == goes
         waits = [reason_pb2.UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, reason_pb2.UnremovableReason.NEEDED_FOR_SLACK]
-        assert [one.not_now_reason for one in answer.scale_down.unneeded] == ([0, 0] if goes else waits)
-        assert goes or "slack shrinks only after" in answer.scale_down.unneeded[1].detail
+        assert [one.reason for one in going(answer)] == ([0, 0] if goes else waits)
+        assert goes or "slack shrinks only after" in list(going(answer))[1].detail
 
 
 def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_has_come() -> None:
@@ -144,7 +146,7 @@ def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_
         answer = decide(given, asked, state, NOW_S + 100 * loop, BOTH)
         state = answer.state
         assert {one.node for one in answer.scale_down.unneeded} == unneeded
-        assert {one.since.seconds for one in answer.scale_down.unneeded} == {NOW_S}
+        assert {one.since.seconds for one in going(answer)} == {NOW_S}
         (summary,) = [one for one in answer.diagnostics.decisions if one.decision == pb.Decision.SCALE_DOWN]
         assert summary.counts["plans_tried"] == 1, "the last plan goes on without a comparison of orders"
         assert not answer.scale_down.drain
@@ -174,7 +176,7 @@ def test_r3_what_goes_for_less_slack_goes_within_the_budgets_of_the_first_wave()
     request.now.seconds = NOW_S
     answer = plan(canonicalize(message), request, None, Work())
     assert len(answer.scale_down.unneeded) > 1
-    assert scale_down.offences(message, request.settings, answer.scale_down, NOW_S) == []
+    assert scale_down.offences(message, request.settings, answer, NOW_S) == []
 
 
 def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:

@@ -128,6 +128,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             bool(nodes.deletion_delayed[i]),
             bool(nodes.do_not_disrupt[i]),
             bool(nodes.being_deleted[i]),
+            None if np.isnan(nodes.own_price[i]) else float(nodes.own_price[i]),
             *nodes.traits[i][:-1],
         )
         for i in range(len(nodes.name))

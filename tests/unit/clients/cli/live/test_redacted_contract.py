@@ -34,7 +34,9 @@ def texts(message: Message) -> set[str]:
 
 
 NO_NAMES = {
-    "UnremovableNode.predicate_failure_counts": "words of ours",
+    "NodeVerdict.predicate_failure_counts": "words of ours",
+    "NodeVerdict.why": "words of ours",
+    "PlanSummary.assumption": "words of ours",
     "NodeAssumption.pods_to_move_digest": "a digest, made again",
     "DecisionSummary.result": "a word of ours",
     "DecisionSummary.counts": "words of ours",
@@ -140,7 +142,7 @@ NUMBERS_THAT_STAY = {
     ),
     "prices for some strategies and expanders only": "PodCostTerm.threshold ExpanderScore.score",
     "ratios": (
-        "UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization ReplacedNode.eviction_cost "
+        "UnneededNode.eviction_cost NodeVerdict.utilization ReplacedNode.eviction_cost "
         "ReplacementWave.eviction_cost ReplacementOption.eviction_cost ReplacementOption.balanced_score"
     ),
 }

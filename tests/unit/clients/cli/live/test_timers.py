@@ -20,6 +20,7 @@ from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.verdicts import going
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
 from trimtab.common.kubernetes.registry import WATCHED
@@ -48,7 +49,7 @@ def since(api: Api, place: StateStorage, now_s: float) -> dict[str, int]:
         loop = Loop(rounds, LoopSettings(0.01, 1), around, LoopClock(lambda: now_s, lambda: 0.0))
         loop.run()
     assert loop.last is not None
-    return {one.node: one.since.seconds for one in loop.last.answer.scale_down.unneeded}
+    return {one.node: one.since.seconds for one in going(loop.last.answer)}
 
 
 @pytest.mark.parametrize("where", ["file", "ConfigMap"])
@@ -94,7 +95,7 @@ def test_a_step_of_the_wall_clock_is_not_credited_to_timers_of_nodes(api: Api, t
             done = super().run(request_id, now, may_act)
             decision = done.answer.scale_down
             assert not decision.delete_empty
-            unneeded.append({one.node: now.seconds - one.since.seconds for one in decision.unneeded})
+            unneeded.append({one.node: now.seconds - one.since.seconds for one in going(done.answer)})
             clocks.pass_(20, step_s if len(unneeded) == 2 else 0.0)
             return done
 

@@ -15,11 +15,10 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.cli.prices import PricedMachine, Prices
+from trimtab.clients.cli.prices import PricedMachine, Prices, node_prices
 from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.simulation import ClusterSimulation
@@ -57,11 +56,11 @@ def counted(view: ClusterView, answer: plan_pb2.PlanResponse) -> Json:
     on_nodes = [pod for pod in pods if pod and pod.node in view.nodes and pod.phase not in (SUCCEEDED, FAILED)]
     requested = [view.requests(pod) for pod in on_nodes]
     labels = {name: view.labels(node.label_set) for name, node in view.nodes.items()}
-    costs = Costs(view)
+    prices = node_prices(view, Prices())
     zones = {name: next((found[key] for key in ZONES if found.get(key)), "") for name, found in labels.items()}
     return {
         "nodes": dict(Counter(f"{n.node_group if groups else ''}/{zones[name]}" for name, n in view.nodes.items())),
-        "pricePerHour": round(costs.total if costs.known else 0.0, 6),
+        "pricePerHour": round(sum(one.per_hour for one in prices.values()), 6),
         "pods": view.snapshot.pods.count,
         "pending": len(view.waiting_pods()),
         "cpuAllocatableMilli": sum(view.allocatable(name).get("cpu", 0) for name in view.nodes),

@@ -17,14 +17,15 @@ from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.report.history import read_history
-from trimtab.clients.cli.sentences import NODE_SENTENCES
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
+from trimtab.clients.verdicts import staying
 from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
+from trimtab.reason_texts import NODE_SENTENCES
 from trimtab.v1 import plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
@@ -277,7 +278,7 @@ def test_blockers_of_a_recording_are_the_recorded_ones_unless_other_settings_are
     with recording.open("rb") as opened:
         *_, last = read_rounds("x", opened)
     assert isinstance(last, Recorded)
-    code = last.answer.scale_down.unremovable[0].reason
+    code = next(staying(last.answer)).reason
     assert NODE_SENTENCES[code] in page_of(trimtab, tmp_path, recording).text
     settings = tmp_path / "never.yaml"
     settings.write_text("scaleDown: {utilizationThreshold: 0.0}\n")

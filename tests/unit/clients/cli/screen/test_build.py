@@ -6,20 +6,13 @@ from tests.builders.screens import NOW_S, planned, status_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.model import NodeState
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
-
-_Reason = reason_pb2.UnremovableReason
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 
-def changed(node: plan_pb2.UnneededNode | None = None, stays: plan_pb2.UnremovableNode | None = None) -> PlanAnswer:
+def changed(verdict: plan_pb2.NodeVerdict) -> PlanAnswer:
     """Return the plan of the small cluster with other words about one node."""
     answer = planned()
-    response = plan_pb2.PlanResponse()
-    if node is not None:
-        response.scale_down.unneeded.append(node)
-    if stays is not None:
-        response.scale_down.unremovable.append(stays)
-    return PlanAnswer(response, answer.view, answer.settings, answer.now_ns)
+    return PlanAnswer(plan_pb2.PlanResponse(nodes=[verdict]), answer.view, answer.settings, answer.now_ns)
 
 
 def verdict(answer: PlanAnswer, name: str, status: actuator_pb2.ActuatorStatus | None = None) -> tuple[str, str]:
@@ -30,9 +23,9 @@ def verdict(answer: PlanAnswer, name: str, status: actuator_pb2.ActuatorStatus |
 def test_every_node_is_in_one_line_and_the_groups_sum_them_up() -> None:
     screen = screen_of(planned(), status_of(), "shop")
     assert [one.name for one in screen.nodes] == ["a-1", "a-2", "a-3", "b-1", "b-2"]
-    assert sum(one.nodes for one in screen.groups) == len(screen.nodes) == screen.savings.nodes
+    assert sum(one.nodes for one in screen.groups) == len(screen.nodes) == screen.summary.now.node_count
     assert sum(one.price for one in screen.groups) == sum(one.price or 0.0 for one in screen.nodes)
-    assert sum(one.added for one in screen.groups) == screen.savings.added == 1
+    assert sum(one.added for one in screen.groups) == screen.summary.added_node_count == 1
     cores = {"a-1": 2.7, "a-2": 0.2, "a-3": 0.0, "b-1": 0.5, "b-2": 3.0}
     assert {one.name: round(one.cpu * 4, 6) for one in screen.nodes} == cores
     assert round(screen.cpu * 20, 6) == round(sum(cores.values()), 6)
@@ -52,13 +45,14 @@ def test_a_deletion_of_the_actuator_goes_before_what_the_plan_says() -> None:
 
 
 def test_a_node_that_the_plan_finds_being_deleted_is_moving() -> None:
-    stays = plan_pb2.UnremovableNode(node="b-1", reason=_Reason.CURRENTLY_BEING_DELETED)
-    assert verdict(changed(stays=stays), "b-1") == (NodeState.MOVING, "already being deleted")
+    leaves = plan_pb2.NodeVerdict(node="b-1", fate=plan_pb2.NodeFate.LEAVING, why="already being deleted")
+    assert verdict(changed(leaves), "b-1") == (NodeState.MOVING, "already being deleted")
 
 
 def test_timers_and_waves_are_told_with_how_long_the_node_has_been_unneeded() -> None:
     since = Timestamp(seconds=NOW_S - 120)
-    waits = plan_pb2.UnneededNode(node="b-1", since=since, not_now_reason=_Reason.NOT_UNNEEDED_LONG_ENOUGH)
+    waits = plan_pb2.NodeVerdict(node="b-1", since=since, fate=plan_pb2.NodeFate.GOES_LATER, wave=1)
+    waits.goes_at.seconds = NOW_S + 480
     assert verdict(changed(waits), "b-1") == (NodeState.LATER, "can go in 8 min (unneeded for 2 min)")
     waits.wave = 3
     assert verdict(changed(waits), "b-1") == (NodeState.LATER, "can go in wave 3 (unneeded for 2 min)")

@@ -10,7 +10,7 @@ ON_COMPLETION = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "on-completio
 
 
 def details(found: Outcome) -> dict[str, str]:
-    return {entry.node: entry.detail for entry in (*found.decision.unneeded, *found.decision.unremovable)}
+    return {entry.node: entry.detail for entry in found.nodes}
 
 
 def nodes_of(*names: str, **group: object) -> list[Json]:

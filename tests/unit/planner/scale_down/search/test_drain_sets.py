@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.builders.columns import snapshot
 from tests.builders.drain_sets import SomeRows, compressed, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
-from tests.reference.scale_down.search.drain_sets import Loop
+from tests.reference.scale_down.search.drain_sets import Loop, capped_needs
 from trimtab.planner.placement.kernels.search import SEARCHES
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     EVALUATED,
     TAKEN,
     DrainProblem,
+    cap_needs,
     drain_candidates,
     mark_unplaceable,
     repeat_plan,
@@ -160,3 +161,16 @@ def test_random_loops_reach_every_kind_of_outcome() -> None:
     loops = [run_both(seed)[0] for seed in range(500)]
     assert {outcome for loop in loops for outcome in loop.outcome.values()} == {0, 6, 9, 14, 15, 19}
     assert sum(loop.freed for loop in loops) > 5
+
+
+@given(st.integers(0, 2**48))
+@examples(100)
+def test_no_node_needs_more_of_a_budget_than_it_ever_allows_at_once(seed: int) -> None:
+    loop = random_loop(seed, tight_rows)
+    problem = problem_of(loop, 1)
+    most = [Random(seed + number).randint(0, 2) for number in range(len(loop.left))]
+    needs, used = problem.budgets.needs.copy(), np.zeros(len(most), np.int64)
+    dropped = cap_needs(problem.offsets, problem.pods, problem.budgets, np.array(most, np.int64), used, needs)
+    moving = [loop.moving[node] for node in range(len(loop.cluster.nodes))]
+    assert needs.tolist() == capped_needs(moving, loop.needs, most)
+    assert (dropped, used.sum()) == (int((problem.budgets.needs != needs).sum()), 0)

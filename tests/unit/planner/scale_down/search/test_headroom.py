@@ -140,4 +140,4 @@ def test_the_bound_of_an_answer_counts_pods_that_have_no_place_outside_of_their_
     ]  # fmt: skip
     found = plan(objects, settings={"utilizationThreshold": 1.0})
     assert found.unneeded == ["empty"]
-    assert 1.0 <= found.decision.saving_bound_per_hour <= 2.0, "the empty node and at most half of one of the pool"
+    assert 1.0 <= found.bound <= 2.0, "the empty node and at most half of one of the pool"

@@ -55,7 +55,7 @@ def test_a_pod_that_fits_only_alone_is_reported_with_what_is_missing_together_wi
     web = replica_set("web", 9)
     pods = [pod(f"p{i}", "600m", node="n0", owner=web) for i in range(3)]
     objects = [web, node("n0"), node("n1", cpu="1"), node("n2", cpu="1"), *pods, node_group("g", nodes=["n0"])]
-    entry = next(one for one in plan(objects).decision.unremovable if one.node == "n0")
+    entry = next(one for one in plan(objects).staying if one.node == "n0")
     assert entry.blocking_pod == "default/p2"
     assert dict(entry.predicate_failure_counts) == {"INSUFFICIENT_RESOURCES": 2}
     assert "not all at the same time" in entry.detail

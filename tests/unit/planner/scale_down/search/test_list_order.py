@@ -55,7 +55,7 @@ def as_objects(nodes: list[ListedNode], allowed: list[int], group_of: list[int])
 
 def amounts_of(found: Outcome) -> tuple[int, float]:
     """Return how many nodes go, and what they save."""
-    return len(found.unneeded), sum(entry.saving_per_hour for entry in found.decision.unneeded)
+    return len(found.unneeded), found.saving_per_hour
 
 
 def is_as_good(mine: tuple[float, float], its: tuple[float, float]) -> bool:

@@ -18,28 +18,28 @@ def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order()
     objects = [*big_or_small()]
     found = plan(objects, settings={"objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
-    assert found.decision.objective == plan_pb2.Objective.COUNT
+    assert found.change.objective == plan_pb2.Objective.COUNT
 
 
 @pytest.mark.parametrize("settings", [{}, {"objective": "MONEY"}], ids=["by default", "by setting"])
 def test_the_saving_decides_where_all_prices_are_known(settings: Json) -> None:
     found = plan(big_or_small(), settings=settings)
     assert found.unneeded == ["big"]
-    assert found.decision.objective == plan_pb2.Objective.MONEY
-    assert found.decision.saving_bound_per_hour >= 9.0
+    assert found.change.objective == plan_pb2.Objective.MONEY
+    assert found.bound >= 9.0
 
 
 def test_the_number_of_nodes_decides_where_a_candidate_has_no_price() -> None:
     objects = [*big_or_small(), node("more", "2"), node_group("unpriced", nodes=["more"], target=1)]
     found = plan(objects)
-    assert found.decision.objective == plan_pb2.Objective.COUNT
-    assert found.decision.saving_bound_per_hour == 0.0
+    assert found.change.objective == plan_pb2.Objective.COUNT
+    assert found.bound == 0.0
 
 
 def test_the_first_effort_says_how_far_the_linear_bound_is() -> None:
     found = plan(big_or_small(), settings={"searchEffort": "FIRST"})
-    saved = sum(entry.saving_per_hour for entry in found.decision.unneeded)
-    assert found.decision.saving_bound_per_hour >= max(saved, 9.0)
+    saved = found.saving_per_hour
+    assert found.bound >= max(saved, 9.0)
 
 
 def test_a_plan_finds_what_only_some_other_order_frees() -> None:
@@ -58,17 +58,17 @@ def under_budget(allowed: int, pods: dict[str, int]) -> list[Json]:
     ]  # fmt: skip
 
 
-def test_a_node_stays_that_has_more_pods_than_its_budget_allows_at_once() -> None:
+def test_a_node_with_more_pods_than_its_budget_ever_allows_at_once_has_a_wave_of_its_own() -> None:
     found = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}))
-    assert found.unneeded == ["n2", "n3"]
-    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+    assert {entry.node: entry.wave for entry in found.decision.unneeded} == {"n1": 2, "n2": 1, "n3": 1}
+    again = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}), state=found.state, now_s=NOW_S + 10)
+    assert again.unneeded == found.unneeded
+    assert again.counts["searched_places"] == 0
 
 
-def test_an_unneeded_node_stays_once_its_budget_allows_less() -> None:
-    first = plan(under_budget(2, {"n1": 2}))
-    assert first.unneeded == ["n1"]
-    found = plan(under_budget(1, {"n1": 2}), state=first.state, now_s=NOW_S + 10)
-    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+def test_a_node_stays_whose_budget_allows_no_eviction() -> None:
+    assert plan(under_budget(1, {"n1": 2})).unneeded == ["n1"]
+    assert plan(under_budget(0, {"n1": 2})).blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
 
 
 def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:

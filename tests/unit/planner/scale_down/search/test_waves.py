@@ -32,7 +32,7 @@ def cluster(allowed: int, pods: dict[str, int], *, healthy: int = 0, cpu: str = 
 
 def waves(found: Outcome) -> dict[str, int]:
     """Return the wave of each unneeded node."""
-    return {entry.node: entry.wave for entry in found.decision.unneeded}
+    return {entry.node: entry.wave for entry in found.going}
 
 
 def test_nodes_that_a_budget_does_not_allow_together_go_in_waves_and_only_the_first_goes_now() -> None:
@@ -41,7 +41,7 @@ def test_nodes_that_a_budget_does_not_allow_together_go_in_waves_and_only_the_fi
     assert set(found.decision.drain) == {name for name, wave in waves(found).items() if wave == 1}
     later = {name for name, wave in waves(found).items() if wave > 1}
     assert {name: found.not_now[name] for name in later} == dict.fromkeys(later, "LATER_WAVE")
-    details = {one.detail for one in found.decision.unneeded if one.wave > 1}
+    details = {one.detail for one in found.going if one.wave > 1}
     assert details == {"goes in a later wave, when disruption budgets allow evictions again"}
 
 
@@ -77,7 +77,7 @@ def test_a_repeated_plan_keeps_waves_times_and_places_without_a_search() -> None
     assert waves(second) == waves(first)
     assert second.destinations == first.destinations
     assert second.counts["searched_places"] == 0
-    assert {one.since.seconds for one in second.decision.unneeded} == {NOW_S}
+    assert {one.since.seconds for one in second.going} == {NOW_S}
 
 
 def test_the_next_wave_is_the_first_once_its_nodes_may_go() -> None:
@@ -96,7 +96,7 @@ def test_a_node_of_the_plan_stays_in_it_while_evictions_have_used_up_the_budget(
     assert set(waves(during)) == set(left)
     assert min(waves(during).values()) > 1
     assert list(during.decision.drain) == []
-    assert {one.since.seconds for one in during.decision.unneeded} == {NOW_S}
+    assert {one.since.seconds for one in during.going} == {NOW_S}
     after = plan(cluster(2, dict.fromkeys(left, 1)), settings=NOW, state=during.state, now_s=NOW_S + 20)
     assert waves(after) == dict.fromkeys(left, 1)
 
@@ -134,7 +134,7 @@ def test_a_node_of_the_plan_stays_a_candidate_though_moved_pods_filled_it_until_
     (last,) = [name for name, wave in waves(first).items() if wave == 2]
     during = filled(first, moving=True)
     assert during.unneeded == [last]
-    assert during.decision.unneeded[0].utilization > 0.5
+    assert during.going[0].utilization > 0.5
     objects = [*cluster(1, {last: 1}), more_on(last)]
     after = plan(objects, state=during.state, now_s=NOW_S + 20)
     assert after.unneeded == [last], "although nothing is moving any more"
@@ -158,7 +158,7 @@ def test_the_clock_of_a_later_wave_goes_on_from_the_time_in_the_state() -> None:
     first = plan(cluster(1, FOUR))
     assert len(first.state.later_waves.node) == 4 * 3
     again = plan(cluster(1, FOUR), state=first.state, now_s=NOW_S + 300)
-    assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S}
+    assert {one.since.seconds for one in again.going} == {NOW_S}
 
 
 def test_a_node_kept_because_pods_would_not_fit_together_is_reported_with_its_pod() -> None:
@@ -176,7 +176,7 @@ def test_timers_of_later_waves_continue_without_the_opaque_part_of_the_state() -
     first.state.ClearField("opaque")
     again = plan(cluster(1, FOUR), state=first.state, now_s=NOW_S + 300)
     assert sorted(waves(again).values()) == [1, 2, 3, 4]
-    assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S}
+    assert {one.since.seconds for one in again.going} == {NOW_S}
 
 
 def test_a_state_whose_waves_do_not_match_its_nodes_is_not_used() -> None:
@@ -184,7 +184,7 @@ def test_a_state_whose_waves_do_not_match_its_nodes_is_not_used() -> None:
     first.state.wave = first.state.wave[4:]
     again = plan(cluster(1, FOUR), state=first.state, now_s=NOW_S + 300)
     assert any("could not be read" in note for note in again.notes)
-    assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S + 300}
+    assert {one.since.seconds for one in again.going} == {NOW_S + 300}
 
 
 def random_cluster(random: Random) -> list[Json]:
@@ -223,7 +223,7 @@ def test_the_waves_of_a_random_cluster_are_proven_and_their_repetition_too(seed:
     first = plan(objects, settings=settings)
     second = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
     assert waves(second) == waves(first)
-    stuck = [one for one in first.decision.unremovable if one.reason == NO_PLACE]
+    stuck = [one for one in first.staying if one.reason == NO_PLACE]
     assert all(one.blocking_pod for one in stuck)
     one = plan(objects, settings={**settings, "maxWaves": 1})
     assert [name for name, wave in waves(first).items() if wave == 1] == one.unneeded

@@ -95,8 +95,11 @@ func follow(made *coreoptions.AutoscalerOptions, factory informers.SharedInforme
 	if err != nil {
 		return err
 	}
-	from := listers.FromFactory(factory)
-	advisor := autoscaler.NewAdvisor(client, from.Objects, autoscaler.Settings{
+	from, err := listers.FromFactory(factory)
+	if err != nil {
+		return err
+	}
+	advisor := autoscaler.NewAdvisor(client, from.Cluster, autoscaler.Settings{
 		Cluster: "cluster-autoscaler", Failed: func(err error) { klog.Warningf("trimtab: no plan: %v", err) },
 	})
 	chosen := made.Processors
@@ -104,7 +107,8 @@ func follow(made *coreoptions.AutoscalerOptions, factory informers.SharedInforme
 	chosen.ScaleDownSetProcessor = nodes.NewCompositeScaleDownSetProcessor([]nodes.ScaleDownSetProcessor{
 		processors.NewSet(advisor), chosen.ScaleDownSetProcessor,
 	})
-	all := func() ([]*apiv1.Node, error) { return from.Nodes.List(labels.Everything()) }
+	allNodes := factory.Core().V1().Nodes().Lister()
+	all := func() ([]*apiv1.Node, error) { return allNodes.List(labels.Everything()) }
 	made.ExpanderStrategy = processors.NewExpander(advisor, made.CloudProvider, all, random.NewStrategy())
 	return nil
 }

@@ -1,0 +1,28 @@
+"""What an answer says of nodes (`PlanResponse.nodes`): look-ups, nothing more."""
+
+from collections.abc import Iterator
+
+from trimtab.v1 import plan_pb2
+
+Fate = plan_pb2.NodeFate
+GOES = frozenset({Fate.GOES_NOW, Fate.GOES_LATER})
+"""What scale-down makes of nodes that it does not need."""
+
+
+def going(answer: plan_pb2.PlanResponse) -> Iterator[plan_pb2.NodeVerdict]:
+    """Yield the nodes that scale-down removes, now or later, by name."""
+    return (one for one in answer.nodes if one.fate in GOES)
+
+
+def staying(answer: plan_pb2.PlanResponse) -> Iterator[plan_pb2.NodeVerdict]:
+    """Yield the nodes that scale-down does not remove, by name, those included that are replaced or leave already; each
+    has a reason. None if scale-down was not requested, or failed.
+    """
+    return (one for one in answer.nodes if one.fate not in GOES and (one.reason or one.fate == Fate.STAYS))
+
+
+def known_prices(answer: plan_pb2.PlanResponse) -> dict[str, float]:
+    """Return the hourly prices of nodes by name, without assumed ones."""
+    if answer.summary.assumption:
+        return {}
+    return {one.node: one.price_per_hour for one in answer.nodes if one.HasField("price_per_hour")}

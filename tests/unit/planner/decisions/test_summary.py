@@ -1,0 +1,76 @@
+"""What an answer says once: nodes and money of the plan, and what becomes of each node."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.examples import examples
+from tests.reference.decisions import summary as twin
+from tests.unit.planner.decisions.test_replacement_together import asked
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.prices import HOURS_A_MONTH
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+Decision, Fate = plan_pb2.Decision, plan_pb2.NodeFate
+ENDED = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
+
+
+def pods_on_nodes(snapshot: snapshot_pb2.ClusterSnapshot) -> int:
+    pods, names = snapshot.pods, {one.name for one in snapshot.nodes}
+    nodes = np.frombuffer(pods.node, "<i4").tolist()
+    return sum(
+        snapshot.strings[at] in names and phase not in ENDED for at, phase in zip(nodes, pods.phase, strict=True)
+    )
+
+
+@given(st.integers(0, 2**48), st.integers(0, 3))
+@examples(40, 2)
+def test_the_summary_is_what_snapshot_and_decisions_add_up_to(seed: int, unpriced: int) -> None:
+    message, request = asked(seed)
+    for one in [*message.nodes][:unpriced]:
+        one.price_per_hour = float(unpriced)
+    for group in [*message.node_groups][:unpriced]:
+        group.ClearField("price_per_hour")
+    answer = plan(canonicalize(message), request, None, Work())
+    found, expected = answer.summary, list(twin.figures(message, answer, pods_on_nodes(message)))
+    moments = [found.now, *(one.after for one in found.decisions), found.after]
+    assert [one.decision for one in found.decisions] == [one.code for one in twin.steps(answer)]
+    for moment, figures in zip(moments, [*expected, expected[-1]], strict=True):
+        numbers = moment.node_count, moment.pod_count, moment.unpriced_node_count
+        assert numbers == (figures.nodes, figures.pods, figures.unpriced)
+        assert moment.price_per_hour == pytest.approx(figures.price, rel=1e-9, abs=1e-9)
+        assert moment.price_per_month == moment.price_per_hour * HOURS_A_MONTH
+    saved, bought = found.saved_per_hour, found.bought_per_hour
+    assert found.now.price_per_hour - saved + bought == pytest.approx(found.after.price_per_hour, rel=1e-9, abs=1e-9)
+    assert found.saved_per_month == pytest.approx((saved - bought) * HOURS_A_MONTH)
+    if found.HasField("most_saved_per_hour") and not unpriced:
+        assert saved - bought <= found.most_saved_per_hour + 1e-6
+    _check_verdicts(message, answer)
+
+
+def _check_verdicts(message: snapshot_pb2.ClusterSnapshot, answer: plan_pb2.PlanResponse) -> None:
+    """Check that each node has one verdict, and that it says what the decisions say."""
+    assert [one.node for one in answer.nodes] == sorted(one.name for one in message.nodes)
+    down, of_node = answer.scale_down, {one.name: one for one in message.nodes}
+    by_fate: dict[int, set[str]] = {fate: set() for fate in Fate.Code.values()}
+    for one in answer.nodes:
+        by_fate[one.fate].add(one.node)
+        price = twin.node_price(message, of_node[one.node])
+        assert (one.price_per_hour if one.HasField("price_per_hour") else None) == price
+        assert one.node_group == of_node[one.node].node_group
+        assert bool(one.why) == bool(one.reason)
+    unneeded = {one.node for one in down.unneeded}
+    assert by_fate[Fate.GOES_NOW] == {*down.delete_empty, *down.drain}
+    assert by_fate[Fate.GOES_NOW] | by_fate[Fate.GOES_LATER] == unneeded
+    waves = {one.node: at for at, wave in enumerate(answer.replacement.waves, 1) for one in wave.leaving}
+    assert by_fate[Fate.REPLACED] == set(waves)
+    assert not by_fate[Fate.UNSPECIFIED]
+    new = {one.name for wave in answer.replacement.waves for one in wave.new_nodes}
+    for one in answer.nodes:
+        assert one.wave == waves.get(one.node, 1 if one.node in unneeded and one.wave <= 1 else one.wave)
+        assert (one.wave > 0) == (one.node in unneeded or one.node in waves)
+        assert bool(one.reason) == (one.fate != Fate.GOES_NOW)
+        assert new.issuperset(one.replaced_by)

@@ -199,7 +199,7 @@ def costs_of(answer: plan_pb2.PlanResponse, names: set[str]) -> set[int]:
     return {
         cost
         for group in answer.pod_costs.groups
-        for pod, cost in costs_of(group).items()
+        for pod, cost in zip(group.pods, group.costs, strict=True)
         if pod.partition("/")[2] in names
     }
 

@@ -107,7 +107,7 @@ def _grown(document: dict[str, Any], groups: Mapping[str, int], pending: Iterabl
 
 def _policy_grown(document: dict[str, Any], decision: plan_pb2.ScaleUpDecision) -> Grown:
     groups = {split.node_group: split.new_size - split.current_size for split in decision.splits}
-    left = [one.pod for one in (*decision.unschedulable, *decision.skipped)]
+    left = [pod for one in decision.unschedulable for pod in one.pods] + [one.pod for one in decision.skipped]
     return _grown(document, groups, left)
 
 

@@ -126,5 +126,5 @@ def test_the_floor_of_slack_and_pending_pods_grow_a_group_from_zero(strategy: st
     assert {"default/q0", "default/q1"} <= set(on_new_nodes(found.scale_up)[split.node_group])
     assert {one.name for one in found.slack.placeholders} <= set(on_new_nodes(found.scale_up)[split.node_group])
     without = answer(orphans(), settings, None, pb.Decision.SLACK, pb.Decision.SCALE_UP)
-    assert [one.pod for one in without.scale_up.unschedulable] == ["default/q0", "default/q1"]
+    assert [pod for one in without.scale_up.unschedulable for pod in one.pods] == ["default/q0", "default/q1"]
     assert without.scale_up.unschedulable[0].detail == "there is no node group"

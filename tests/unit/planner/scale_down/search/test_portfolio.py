@@ -60,7 +60,7 @@ def under_budget(allowed: int, pods: dict[str, int]) -> list[Json]:
 
 def test_a_node_with_more_pods_than_its_budget_ever_allows_at_once_has_a_wave_of_its_own() -> None:
     found = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}))
-    assert {entry.node: entry.wave for entry in found.decision.unneeded} == {"n1": 2, "n2": 1, "n3": 1}
+    assert {one.node: one.wave for one in found.going} == {"n1": 2, "n2": 1, "n3": 1}
     again = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}), state=found.state, now_s=NOW_S + 10)
     assert again.unneeded == found.unneeded
     assert again.counts["searched_places"] == 0

@@ -110,7 +110,7 @@ def _money(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str]:
     price = {key: one.price_per_hour for key, one in plan.cluster.groups.items() if one.HasField("price_per_hour")}
     gone = {one.node for one in answer.scale_down.unneeded} - plan.leaving
     saved = sum(price.get(plan.cluster.nodes[name].node_group, 0.0) for name in gone)
-    after = cost.now_per_hour - saved
+    after = cost.now_per_hour + answer.scale_up.price_per_hour - saved
     if abs(cost.before_per_hour - after) > CLOSE:
         yield f"after scale-down: {cost.before_per_hour}, not {after}"
     after -= sum(one.saving_per_hour for one in answer.replacement.waves)

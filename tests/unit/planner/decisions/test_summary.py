@@ -1,13 +1,17 @@
 """What an answer says once: nodes and money of the plan, and what becomes of each node."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
+from tests.builders.kubernetes import Json, node, node_group, snapshot_of
+from tests.builders.scale_up import NOW_S
+from tests.builders.whole_requests import asked
 from tests.reference.decisions import summary as twin
-from tests.unit.planner.decisions.test_replacement_together import asked
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -74,3 +78,40 @@ def _check_verdicts(message: snapshot_pb2.ClusterSnapshot, answer: plan_pb2.Plan
         assert (one.wave > 0) == (one.node in unneeded or one.node in waves)
         assert bool(one.reason) == (one.fate != Fate.GOES_NOW)
         assert new.issuperset(one.replaced_by)
+
+
+def answered(*objects: Json, decisions: Sequence[int] = (Decision.SCALE_DOWN,)) -> plan_pb2.PlanResponse:
+    request = plan_pb2.PlanRequest(decisions=decisions)  # type: ignore[arg-type]
+    request.now.seconds = NOW_S
+    return plan(canonicalize(snapshot_of(*objects)), request, None, Work())
+
+
+def test_a_node_that_is_being_deleted_leaves_and_is_in_no_sum() -> None:
+    taint = f"ToBeDeletedByClusterAutoscaler={NOW_S}:NoSchedule"
+    group = node_group("g", nodes=["n1", "n2"], target=2, price=2.0)
+    answer = answered(node("n1", taints=[taint]), node("n2"), group)
+    assert [(one.node, one.fate) for one in answer.nodes] == [("n1", Fate.LEAVING), ("n2", Fate.GOES_LATER)]
+    later = answer.nodes[1]
+    assert (later.wave, later.goes_at.seconds, later.since.seconds) == (1, NOW_S + 600, NOW_S)
+    summary = answer.summary
+    assert (summary.leaving_node_count, summary.now.node_count, summary.now.price_per_hour) == (1, 1, 2.0)
+    assert (summary.saved_per_hour, summary.after.node_count) == (2.0, 0)
+
+
+def test_without_any_price_assumed_ones_are_shown_and_decide_nothing() -> None:
+    group = node_group("g", nodes=["n1", "n2"], target=2)
+    answer = answered(node("n1", cpu="4", memory="16Gi"), node("n2", cpu="2", memory="8Gi"), group)
+    assert answer.summary.assumption == "assumed: 0.03 a core and 0.004 a GiB of memory an hour"
+    assert [round(one.price_per_hour, 6) for one in answer.nodes] == [0.184, 0.092]
+    assert answer.summary.now.unpriced_node_count == 0
+    (figures,) = answer.summary.decisions
+    assert figures.objective == plan_pb2.Objective.COUNT
+    priced = answered(node("n1"), node("n2"), node_group("g", nodes=["n1"], target=1, price=1.0))
+    assert (priced.summary.assumption, priced.summary.now.unpriced_node_count) == ("", 1)
+    assert [one.HasField("price_per_hour") for one in priced.nodes] == [True, False]
+
+
+def test_decisions_on_no_nodes_give_no_verdicts() -> None:
+    answer = answered(node("n1"), decisions=(Decision.SCALE_UP, Decision.POD_COSTS))
+    assert not answer.nodes
+    assert answer.summary.now.node_count == answer.summary.after.node_count == 1

@@ -108,9 +108,9 @@ def choose(task: DrainTask) -> ChosenDrainSet:
 def _narrower(task: DrainTask) -> DrainTask | None:
     """Return the task with the candidates of the next lower threshold alone; None if those are all or none of them, or
     if a bound counts candidates."""
-    nodes, settings = task.nodes, task.settings
+    nodes = task.nodes
     used, later = nodes.scores.utilization, nodes.later
-    if settings.max_evaluated or settings.max_new_unneeded:
+    if task.settings.max_evaluated:
         return None
     for threshold in NARROWER:
         above = used > threshold

@@ -40,8 +40,8 @@ const (
 	Decision_POD_COSTS Decision_Code = 4
 	// Which nodes are replaced by cheaper new ones.
 	Decision_REPLACEMENT Decision_Code = 5
-	// Which ProvisioningRequests have room, or get new nodes. It is taken before
-	// all others, which count its new nodes as requested and its room as taken.
+	// Which ProvisioningRequests have room, or get new nodes. It is taken before all others, which count its new nodes
+	// as requested and its room as taken.
 	Decision_CAPACITY_REQUESTS Decision_Code = 6
 )
 
@@ -98,8 +98,7 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 type NodeFate_Code int32
 
 const (
-	// No decision says it: SCALE_DOWN failed or was not requested, and the node
-	// is not replaced.
+	// No decision says it: SCALE_DOWN failed or was not requested, and the node is not replaced.
 	NodeFate_UNSPECIFIED NodeFate_Code = 0
 	// It is drained and deleted now, or deleted if no pod has to move.
 	NodeFate_GOES_NOW NodeFate_Code = 1
@@ -111,8 +110,7 @@ const (
 	NodeFate_STAYS NodeFate_Code = 4
 	// It is being deleted already.
 	NodeFate_LEAVING NodeFate_Code = 5
-	// It has registered and may still be starting
-	// (`PlannerSettings.max_node_startup_time`); no decision removes it.
+	// It has registered and may still be starting (`PlannerSettings.max_node_startup_time`); no decision removes it.
 	NodeFate_COMING NodeFate_Code = 6
 )
 
@@ -178,20 +176,17 @@ const (
 	Expander_LEAST_NODES Expander_Code = 3
 	// Lowest price of the new nodes, rated as in the Cluster Autoscaler.
 	Expander_PRICE Expander_Code = 4
-	// Highest rank among regular expressions on the node group's id:
-	// `ScaleUpSettings.priority`.
+	// Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`.
 	Expander_PRIORITY Expander_Code = 5
-	// Highest number in a label of the node group's template:
-	// `ScaleUpSettings.highest_priority`.
+	// Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`.
 	Expander_HIGHEST_PRIORITY Expander_Code = 6
 	// Smallest node group among similar ones, so that sizes become equal.
 	Expander_BALANCED Expander_Code = 7
-	// All node groups at once: the plan with the lowest total price, or with
-	// the fewest nodes if prices are missing. Only as the first one.
+	// All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
+	// Only as the first one.
 	Expander_CHEAPEST_PLAN Expander_Code = 8
-	// A random one, by `PlanRequest.seed`. Always the last, whether listed or
-	// not. Unless it is the only one, options that the others rate equal are
-	// first compared by price, if all of them have one.
+	// A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
+	// that the others rate equal are first compared by price, if all of them have one.
 	Expander_RANDOM Expander_Code = 9
 )
 
@@ -250,8 +245,7 @@ func (Expander_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
 }
 
-// The values; their meaning is that of the message. The conditions that follow
-// are named behind them.
+// The values; their meaning is that of the message. The conditions that follow are named behind them.
 type CapacityOutcome_Code int32
 
 const (
@@ -259,32 +253,26 @@ const (
 	CapacityOutcome_UNSPECIFIED CapacityOutcome_Code = 0
 	// There is room; it is booked. Provisioned, CapacityIsFound.
 	CapacityOutcome_FOUND CapacityOutcome_Code = 1
-	// New nodes are ordered, with which there is room; it is booked.
-	// Provisioned, CapacityIsProvisioned.
+	// New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned.
 	CapacityOutcome_PROVISIONED CapacityOutcome_Code = 2
-	// With `ProvisionedWhen.READY`: there will be room once nodes that are
-	// coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+	// With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
+	// Provisioned, CapacityIsOrdered.
 	CapacityOutcome_COMING CapacityOutcome_Code = 3
 	// It is provisioned, and its room is still held.
 	CapacityOutcome_BOOKED CapacityOutcome_Code = 4
-	// There is not enough room now; it is tried again. Not Provisioned,
-	// CapacityIsNotFound.
+	// There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound.
 	CapacityOutcome_NOT_FOUND CapacityOutcome_Code = 5
 	// It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods.
 	CapacityOutcome_INVALID CapacityOutcome_Code = 6
-	// There is not enough room, and it asks for no second try. Failed,
-	// CapacityIsNotFound.
+	// There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound.
 	CapacityOutcome_FAILED CapacityOutcome_Code = 7
 	// Room was sought for as long as it says. Failed, Expired.
 	CapacityOutcome_EXPIRED CapacityOutcome_Code = 8
-	// The time of its booking is over. BookingExpired,
-	// CapacityReservationTimeExpired.
+	// The time of its booking is over. BookingExpired, CapacityReservationTimeExpired.
 	CapacityOutcome_BOOKING_EXPIRED CapacityOutcome_Code = 9
-	// As many pods as it has have started. BookingExpired,
-	// CapacityBookingConsumed.
+	// As many pods as it has have started. BookingExpired, CapacityBookingConsumed.
 	CapacityOutcome_CONSUMED CapacityOutcome_Code = 10
-	// Nodes with its room are gone or did not come, and no others can be had.
-	// CapacityRevoked, CapacityIsLost.
+	// Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost.
 	CapacityOutcome_REVOKED CapacityOutcome_Code = 11
 )
 
@@ -416,11 +404,9 @@ const (
 	CandidateOrder_UTILIZATION CandidateOrder_Code = 1
 	// Fewest evictions first, rated by pod deletion cost and priority.
 	CandidateOrder_EVICTION_COST CandidateOrder_Code = 2
-	// Most expensive node first, by price per unit of the larger of its
-	// utilizations.
+	// Most expensive node first, by price per unit of the larger of its utilizations.
 	CandidateOrder_PRICE CandidateOrder_Code = 3
-	// Empty nodes, then the others, each by name: what upstream does when its node
-	// list is sorted.
+	// Empty nodes, then the others, each by name: what upstream does when its node list is sorted.
 	CandidateOrder_NAME CandidateOrder_Code = 4
 )
 
@@ -474,38 +460,30 @@ type PodCostStrategy_Code int32
 const (
 	// Refused.
 	PodCostStrategy_UNSPECIFIED PodCostStrategy_Code = 0
-	// By age within the topology domain: 1 is the first pod of its domain, 2
-	// the second. If the highest rank is always removed, domains differ by one
-	// pod at most. Unit: pods. `PodCostTerm.topology_key`.
+	// By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
+	// removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
 	PodCostStrategy_BALANCE_DOMAINS PodCostStrategy_Code = 1
-	// Number of taints of the node, of any effect, that the pod does not
-	// tolerate. Unit: taints.
+	// Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints.
 	PodCostStrategy_UNTOLERATED_TAINTS PodCostStrategy_Code = 2
-	// 1 for pods on nodes with a PreferNoSchedule taint that they do not
-	// tolerate, 0 for others.
+	// 1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others.
 	PodCostStrategy_PREFER_NO_SCHEDULE_NODES PodCostStrategy_Code = 3
-	// Pods whose removal improves anti-affinity most: for each other pod in a
-	// domain that a term of either names, the term's weight; 100 for required
-	// terms. Ranks again after each removal. Unit: weight.
+	// Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
+	// term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
 	PodCostStrategy_ANTI_AFFINITY PodCostStrategy_Code = 4
-	// Youngest pod first. Unit: seconds, from about when the oldest pod of the
-	// group was created: with a threshold from then exactly, so that its
-	// removal changes all ranks; without one, from a moment that moves rarely.
+	// Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
+	// then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
 	PodCostStrategy_YOUNGEST PodCostStrategy_Code = 5
-	// Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the
-	// threshold.
+	// Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold.
 	PodCostStrategy_OLDEST PodCostStrategy_Code = 6
-	// Pods on the nodes that the same plan drains first: 1,000 now, 900 soon;
-	// below that, higher ranks the fewer pods of groups with this strategy keep
-	// the node from being empty; 0 on nodes that cannot go.
+	// Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
+	// of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
 	PodCostStrategy_NODE_DRAIN PodCostStrategy_Code = 7
 	// Pods on the most expensive nodes first. Unit: price of the node per hour.
 	PodCostStrategy_NODE_COST PodCostStrategy_Code = 8
-	// Largest number in an annotation first: time without work.
-	// `PodCostTerm.annotation`.
+	// Largest number in an annotation first: time without work. `PodCostTerm.annotation`.
 	PodCostStrategy_IDLE PodCostStrategy_Code = 9
-	// Smallest number in an annotation first, counted down from the threshold:
-	// work that would be lost. `PodCostTerm.annotation`.
+	// Smallest number in an annotation first, counted down from the threshold: work that would be lost.
+	// `PodCostTerm.annotation`.
 	PodCostStrategy_ACCUMULATED_WORK PodCostStrategy_Code = 10
 	// A strategy from a package installed with the planner. `PodCostTerm.name`.
 	PodCostStrategy_CUSTOM PodCostStrategy_Code = 11
@@ -577,8 +555,8 @@ const (
 	CapacityClassKind_UNSPECIFIED CapacityClassKind_Code = 0
 	// Room on nodes that exist or are coming is booked; no node is added.
 	CapacityClassKind_CHECK_CAPACITY CapacityClassKind_Code = 1
-	// The same, and if the room does not suffice, nodes of as many groups as
-	// needed are added, so that all pods have room; or none at all.
+	// The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
+	// room; or none at all.
 	CapacityClassKind_ATOMIC_SCALE_UP CapacityClassKind_Code = 2
 )
 
@@ -788,16 +766,14 @@ type SearchEffort_Code int32
 const (
 	// USUAL.
 	SearchEffort_UNSPECIFIED SearchEffort_Code = 0
-	// The first plan: scale-down continues the last one, or takes the first of
-	// `candidate_orders`; scale-up makes one plan with the configured expanders.
+	// The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
+	// plan with the configured expanders.
 	SearchEffort_FIRST SearchEffort_Code = 1
-	// Also the other orders of candidates, and arbitrary ones as far as a few
-	// milliseconds go; other plans of scale-up that cost little. A plan of other
-	// expanders is taken only if the settings name no expanders.
+	// Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
+	// that cost little. A plan of other expanders is taken only if the settings name no expanders.
 	SearchEffort_USUAL SearchEffort_Code = 2
-	// Every attempt at any size, until the deadline. A plan of other expanders
-	// than the configured ones is taken if it serves more pods, or as many with
-	// fewer nodes at no higher price; a note says so.
+	// Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
+	// serves more pods, or as many with fewer nodes at no higher price; a note says so.
 	SearchEffort_BEST SearchEffort_Code = 3
 )
 
@@ -851,8 +827,7 @@ const (
 	TemplateSource_UNSPECIFIED TemplateSource_Code = 0
 	// The group's template, or one of its nodes if it has none.
 	TemplateSource_PREFER_TEMPLATE TemplateSource_Code = 1
-	// One of the group's nodes, without what is specific to it, or the group's
-	// template if it has no nodes.
+	// One of the group's nodes, without what is specific to it, or the group's template if it has no nodes.
 	TemplateSource_PREFER_NODE TemplateSource_Code = 2
 )
 
@@ -960,12 +935,10 @@ const (
 	SlackStrategy_UNSPECIFIED SlackStrategy_Code = 0
 	// All of one size.
 	SlackStrategy_EQUAL SlackStrategy_Code = 1
-	// One as large as the largest cpu and the largest memory over all pods,
-	// the rest equal, and none larger than that.
+	// One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that.
 	SlackStrategy_LARGEST_POD SlackStrategy_Code = 2
-	// One as large as the pod with the most cpu, one as large as the pod with
-	// the most memory, the rest equal, and none larger than the largest cpu
-	// and the largest memory over all pods.
+	// One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
+	// larger than the largest cpu and the largest memory over all pods.
 	SlackStrategy_LARGEST_BY_RESOURCE SlackStrategy_Code = 3
 )
 
@@ -1017,11 +990,9 @@ type CapacityBufferReading_Code int32
 const (
 	// LARGER.
 	CapacityBufferReading_UNSPECIFIED CapacityBufferReading_Code = 0
-	// The larger of the two counts, `percentage` rounded up: the Cluster
-	// Autoscaler from 1.37 on.
+	// The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on.
 	CapacityBufferReading_LARGER CapacityBufferReading_Code = 1
-	// The smaller of the two counts, `percentage` rounded down: the Cluster
-	// Autoscaler up to 1.36.
+	// The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36.
 	CapacityBufferReading_SMALLER CapacityBufferReading_Code = 2
 )
 
@@ -1103,49 +1074,40 @@ func (*Decision) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{0}
 }
 
-// Everything except the cluster. An answer is a function of only this message
-// and the cluster.
+// Everything except the cluster. An answer is a function of only this message and the cluster.
 type PlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the request in logs and in the answer, at most 128 bytes. OPTIONAL.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Name of the cluster; snapshots are cached per cluster and caller.
-	// At most 253 bytes. OPTIONAL.
+	// Name of the cluster; snapshots are cached per cluster and caller. At most 253 bytes. OPTIONAL.
 	Cluster string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Decisions to take, without repetition. REQUIRED for Plan, ignored by
-	// CheckFit.
+	// Decisions to take, without repetition. REQUIRED for Plan, ignored by CheckFit.
 	Decisions []Decision_Code `protobuf:"varint,3,rep,packed,name=decisions,proto3,enum=trimtab.v1.Decision_Code" json:"decisions,omitempty"`
 	// The time for which to decide. REQUIRED.
 	Now *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=now,proto3" json:"now,omitempty"`
 	// Breaks ties if a setting asks for a random choice. OPTIONAL.
 	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Version of the snapshot that the streamed changes are against: objects that
-	// have changed, or a `SnapshotDelta`. OPTIONAL: "" means that the stream has
-	// the whole cluster: all objects, or a `ClusterSnapshot`.
+	// Version of the snapshot that the streamed changes are against: objects that have changed, or a `SnapshotDelta`.
+	// OPTIONAL: "" means that the stream has the whole cluster: all objects, or a `ClusterSnapshot`.
 	BaseVersion string `protobuf:"bytes,6,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	// Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the
-	// stream must carry exactly as many. With `base_version`, 0 means "nothing
-	// changed". REQUIRED there; 0 with objects.
+	// Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the stream must carry exactly as many. With
+	// `base_version`, 0 means "nothing changed". REQUIRED there; 0 with objects.
 	SnapshotSizeBytes int64 `protobuf:"varint,7,opt,name=snapshot_size_bytes,json=snapshotSizeBytes,proto3" json:"snapshot_size_bytes,omitempty"`
 	// Settings. OPTIONAL: absent means defaults.
 	Settings *PlanSettings `protobuf:"bytes,8,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The `state` of the last answer. OPTIONAL: absent starts without state.
 	State *PlanState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
-	// Instead of `state`, the `state_version` of an earlier answer, which the
-	// planner may have cached. OPTIONAL; if both are set, `state` counts.
+	// Instead of `state`, the `state_version` of an earlier answer, which the planner may have cached. OPTIONAL; if both
+	// are set, `state` counts.
 	StateVersion string `protobuf:"bytes,10,opt,name=state_version,json=stateVersion,proto3" json:"state_version,omitempty"`
-	// For CheckFit: pods to check as "namespace/name". OPTIONAL: empty means
-	// every pod that is not on a node.
+	// For CheckFit: pods to check as "namespace/name". OPTIONAL: empty means every pod that is not on a node.
 	FitPods []string `protobuf:"bytes,11,rep,name=fit_pods,json=fitPods,proto3" json:"fit_pods,omitempty"`
-	// For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-	// `NodeVerdict.blocking_pods`; each one in the snapshot, without
-	// repetition. OPTIONAL: empty means none. Ignored by CheckFit.
+	// For SCALE_DOWN: names of nodes whose blocking pods are all listed in `NodeVerdict.blocking_pods`; each one in the
+	// snapshot, without repetition. OPTIONAL: empty means none. Ignored by CheckFit.
 	ExplainNodes []string `protobuf:"bytes,12,rep,name=explain_nodes,json=explainNodes,proto3" json:"explain_nodes,omitempty"`
-	// Features that the planner must have, such as "resource-limits" (README,
-	// "Required features"). A planner that lacks one refuses the request with
-	// FEATURE_UNKNOWN: it would otherwise ignore a setting that it does not know,
-	// and remove what the setting protects. At most 256, each at most 128 bytes.
-	// OPTIONAL; clients derive them from the settings.
+	// Features that the planner must have, such as "resource-limits" (README, "Required features"). A planner that lacks
+	// one refuses the request with FEATURE_UNKNOWN: it would otherwise ignore a setting that it does not know, and remove
+	// what the setting protects. At most 256, each at most 128 bytes. OPTIONAL; clients derive them from the settings.
 	RequiredFeatures []string `protobuf:"bytes,13,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1291,8 +1253,7 @@ type PlanResponse struct {
 	State *PlanState `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// Content digest of `state`.
 	StateVersion string `protobuf:"bytes,8,opt,name=state_version,json=stateVersion,proto3" json:"state_version,omitempty"`
-	// Times and counts. The only part of an answer that may differ between two
-	// equal requests, and only in its durations.
+	// Times and counts. The only part of an answer that may differ between two equal requests, and only in its durations.
 	Diagnostics *Diagnostics `protobuf:"bytes,9,opt,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// Present if REPLACEMENT was requested.
 	Replacement *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
@@ -1300,8 +1261,8 @@ type PlanResponse struct {
 	CapacityRequests *CapacityRequestsDecision `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
 	// Nodes and money: now, after each decision, and after all of them.
 	Summary *PlanSummary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
-	// What becomes of each node: one entry for every node of the snapshot, sorted
-	// by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+	// What becomes of each node: one entry for every node of the snapshot, sorted by name. Empty unless SCALE_DOWN or
+	// REPLACEMENT was requested.
 	Nodes         []*NodeVerdict `protobuf:"bytes,12,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1428,14 +1389,13 @@ func (x *PlanResponse) GetNodes() []*NodeVerdict {
 	return nil
 }
 
-// Nodes and money of one plan. Prices are in the currency of the snapshot's;
-// a month has 730 hours.
+// Nodes and money of one plan. Prices are in the currency of the snapshot's; a month has 730 hours.
 type PlanSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The nodes of the snapshot that are not being deleted.
 	Now *ClusterFigures `protobuf:"bytes,1,opt,name=now,proto3" json:"now,omitempty"`
-	// One entry for each requested decision that did not fail, in the order in
-	// which they were taken; each counts from where the one before ends.
+	// One entry for each requested decision that did not fail, in the order in which they were taken; each counts from
+	// where the one before ends.
 	Decisions []*DecisionFigures `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// After all decisions, and all waves of each.
 	After *ClusterFigures `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
@@ -1443,19 +1403,17 @@ type PlanSummary struct {
 	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
 	// Price of the new nodes.
 	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
-	// `saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
-	// costs more than it saves.
+	// `saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan costs more than it saves.
 	SavedPerMonth float64 `protobuf:"fixed64,6,opt,name=saved_per_month,json=savedPerMonth,proto3" json:"saved_per_month,omitempty"`
-	// No plan saves more: the bound of replacement, else that of scale-down
-	// (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+	// No plan saves more: the bound of replacement, else that of scale-down (`DecisionFigures.most_saved_per_hour`).
+	// Absent = not computed.
 	MostSavedPerHour *float64 `protobuf:"fixed64,7,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
 	// Nodes that are being deleted; they are in no other number.
 	LeavingNodeCount int32 `protobuf:"varint,8,opt,name=leaving_node_count,json=leavingNodeCount,proto3" json:"leaving_node_count,omitempty"`
 	// Nodes that node groups requested before and that have not registered.
 	ComingNodeCount int32 `protobuf:"varint,9,opt,name=coming_node_count,json=comingNodeCount,proto3" json:"coming_node_count,omitempty"`
-	// What is assumed of prices, for people: as no node of the snapshot has a
-	// price (or, without nodes, no node group), all prices of this message and of
-	// `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+	// What is assumed of prices, for people: as no node of the snapshot has a price (or, without nodes, no node group),
+	// all prices of this message and of `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
 	// prices are the snapshot's.
 	Assumption string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
 	// Nodes that go by all decisions.
@@ -1667,8 +1625,7 @@ type DecisionFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The decision.
 	Decision Decision_Code `protobuf:"varint,1,opt,name=decision,proto3,enum=trimtab.v1.Decision_Code" json:"decision,omitempty"`
-	// Nodes that go, in all waves, as far as none of the decisions before removes
-	// them.
+	// Nodes that go, in all waves, as far as none of the decisions before removes them.
 	RemovedNodeCount int32 `protobuf:"varint,2,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
 	// New nodes.
 	AddedNodeCount int32 `protobuf:"varint,3,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
@@ -1678,17 +1635,14 @@ type DecisionFigures struct {
 	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
 	// The cluster once the decision is carried out.
 	After *ClusterFigures `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
-	// What plans were compared by first. Of SCALE_UP: MONEY with the expanders
-	// CHEAPEST_PLAN, which is the default where the prices of all node groups that
-	// may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+	// What plans were compared by first. Of SCALE_UP: MONEY with the expanders CHEAPEST_PLAN, which is the default where
+	// the prices of all node groups that may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
 	// others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
 	Objective Objective_Code `protobuf:"varint,7,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// No plan of this decision saves more, from where the decision before ends. Of
-	// SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
-	// memory, of all nodes and of nodes outside of which some pods have no place,
-	// with fractions of nodes, as of this loop or of the last one that compared
-	// plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
-	// costs less, by a linear programme. Absent = not computed.
+	// No plan of this decision saves more, from where the decision before ends. Of SCALE_DOWN: no set of the candidates,
+	// in all waves: an upper bound by cpu and memory, of all nodes and of nodes outside of which some pods have no place,
+	// with fractions of nodes, as of this loop or of the last one that compared plans. Of REPLACEMENT: no cluster of
+	// these node groups that holds these pods costs less, by a linear programme. Absent = not computed.
 	MostSavedPerHour *float64 `protobuf:"fixed64,8,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1793,23 +1747,19 @@ type NodeVerdict struct {
 	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Its instance type; "" = it has no label for it.
 	InstanceType string `protobuf:"bytes,5,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	// Its price for one hour; absent = unknown. By assumed rates if
-	// `PlanSummary.assumption` says so.
+	// Its price for one hour; absent = unknown. By assumed rates if `PlanSummary.assumption` says so.
 	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
-	// The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
-	// to 1 and above; absent = not computed, as without SCALE_DOWN.
+	// The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0 to 1 and above; absent = not
+	// computed, as without SCALE_DOWN.
 	Utilization *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
-	// Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
-	// GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
-	// what disruption budgets allow now. The nodes of each further wave can go once
-	// the pods evicted in the waves before run again, so that budgets allow
-	// evictions again.
+	// Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and GOES_LATER, of replacement with
+	// REPLACED; else 0. Wave 1 of scale-down is what disruption budgets allow now. The nodes of each further wave can go
+	// once the pods evicted in the waves before run again, so that budgets allow evictions again.
 	Wave int32 `protobuf:"varint,8,opt,name=wave,proto3" json:"wave,omitempty"`
 	// With GOES_LATER, if only a timer keeps it: when that ends.
 	GoesAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=goes_at,json=goesAt,proto3" json:"goes_at,omitempty"`
-	// With GOES_LATER, why it does not go now; else why scale-down does not remove
-	// it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
-	// requested.
+	// With GOES_LATER, why it does not go now; else why scale-down does not remove it, also with REPLACED. UNSPECIFIED =
+	// no reason, or scale-down was not requested.
 	Reason UnremovableReason_Code `protobuf:"varint,10,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
 	// One clause with the reason, for people; it fits one node or many. "" = none.
 	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
@@ -1819,18 +1769,16 @@ type NodeVerdict struct {
 	BlockingPod string `protobuf:"bytes,13,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
 	// Why that pod is in the way.
 	BlockingReason BlockingPodReason_Code `protobuf:"varint,14,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
-	// Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
-	// PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
-	// find no place elsewhere are not listed.
+	// Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a PodDisruptionBudget keeps from being evicted,
+	// sorted by name. Pods that only find no place elsewhere are not listed.
 	BlockingPods []*BlockingPod `protobuf:"bytes,15,rep,name=blocking_pods,json=blockingPods,proto3" json:"blocking_pods,omitempty"`
-	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
-	// blocking pod, keyed by `PredicateReason` name.
+	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the blocking pod, keyed by
+	// `PredicateReason` name.
 	PredicateFailureCounts map[string]int32 `protobuf:"bytes,16,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
-	// pods, sorted; empty = all of them go to nodes that stay.
+	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its pods, sorted; empty = all of them go
+	// to nodes that stay.
 	ReplacedBy []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
-	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
-	// without interruption.
+	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it, without interruption.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2050,9 +1998,8 @@ type Diagnostics struct {
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The results of the decisions, in the order in which they were taken.
 	Decisions []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// Notes on the objects of this request, such as a kind that is not read, or a
-	// PersistentVolumeClaim that a pod names and that is missing; the first of
-	// them. Empty with the compact form.
+	// Notes on the objects of this request, such as a kind that is not read, or a PersistentVolumeClaim that a pod names
+	// and that is missing; the first of them. Empty with the compact form.
 	ObjectNotes   []string `protobuf:"bytes,10,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2163,16 +2110,14 @@ type DecisionSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The decision.
 	Decision Decision_Code `protobuf:"varint,1,opt,name=decision,proto3,enum=trimtab.v1.Decision_Code" json:"decision,omitempty"`
-	// Outcome: the name of a value of the decision's result, such as
-	// "SCALE_DOWN_NO_CANDIDATES".
+	// Outcome: the name of a value of the decision's result, such as "SCALE_DOWN_NO_CANDIDATES".
 	Result string `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Numbers by name, such as "unneeded": 3. The names depend on the decision;
-	// README, "Diagnostics", has those of the searches.
+	// Numbers by name, such as "unneeded": 3. The names depend on the decision; README, "Diagnostics", has those of the
+	// searches.
 	Counts map[string]int64 `protobuf:"bytes,3,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The decision ended with an error of the planner, as one of `notes` says:
-	// its result is "…_ERROR" and has no content, which means nothing and must
-	// not be acted on; its state is that of the request; the other decisions are
-	// as if it had not been requested.
+	// The decision ended with an error of the planner, as one of `notes` says: its result is "…_ERROR" and has no
+	// content, which means nothing and must not be acted on; its state is that of the request; the other decisions are as
+	// if it had not been requested.
 	Failed        bool `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2296,13 +2241,12 @@ type ScaleUpDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One entry per node group that grows, sorted by node group.
 	Splits []*ScaleUpSplit `protobuf:"bytes,1,rep,name=splits,proto3" json:"splits,omitempty"`
-	// Pods that no node group helps and that fit no node once the new nodes are
-	// there, by reason; sorted by the first pod.
+	// Pods that no node group helps and that fit no node once the new nodes are there, by reason; sorted by the first
+	// pod.
 	Unschedulable []*Shortfall `protobuf:"bytes,2,rep,name=unschedulable,proto3" json:"unschedulable,omitempty"`
-	// Where pods that wait, and placeholders of slack, find room: on existing
-	// nodes, for which no node is added and which a scale-down in the same answer
-	// keeps; on nodes that were requested before; and on the new nodes. Sorted by
-	// pod, first all on existing or requested nodes.
+	// Where pods that wait, and placeholders of slack, find room: on existing nodes, for which no node is added and which
+	// a scale-down in the same answer keeps; on nodes that were requested before; and on the new nodes. Sorted by pod,
+	// first all on existing or requested nodes.
 	Places *Places `protobuf:"bytes,3,opt,name=places,proto3" json:"places,omitempty"`
 	// Pending pods that scale-up does not serve, sorted by pod.
 	Skipped []*SkippedPod `protobuf:"bytes,5,rep,name=skipped,proto3" json:"skipped,omitempty"`
@@ -2314,31 +2258,26 @@ type ScaleUpDecision struct {
 	Options []*ScaleUpOption `protobuf:"bytes,8,rep,name=options,proto3" json:"options,omitempty"`
 	// Node groups for which no option was computed: id to reason.
 	Excluded map[string]NodeGroupReason_Code `protobuf:"bytes,9,rep,name=excluded,proto3" json:"excluded,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// Hourly cost of the new nodes, without those of unknown price, in the
-	// currency of the prices.
+	// Hourly cost of the new nodes, without those of unknown price, in the currency of the prices.
 	PricePerHour float64 `protobuf:"fixed64,10,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
 	// Number of options computed.
 	Evaluated int32 `protobuf:"varint,11,opt,name=evaluated,proto3" json:"evaluated,omitempty"`
 	// Number of node groups left out because of the bound.
 	NotEvaluated int32 `protobuf:"varint,12,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
-	// Pods of `places` on existing or requested nodes that the scheduler can bind
-	// only once the new nodes, or pods on them, are there, because of a topology
-	// spread or an affinity, or because their gang needs them for its minimum;
-	// sorted. All others on these nodes fit both before and after the new nodes
-	// register.
+	// Pods of `places` on existing or requested nodes that the scheduler can bind only once the new nodes, or pods on
+	// them, are there, because of a topology spread or an affinity, or because their gang needs them for its minimum;
+	// sorted. All others on these nodes fit both before and after the new nodes register.
 	AfterNewNodes []string `protobuf:"bytes,13,rep,name=after_new_nodes,json=afterNewNodes,proto3" json:"after_new_nodes,omitempty"`
-	// Placeholders of slack that have no node after this plan, not even a new
-	// one, by reason; that of the most comes first. A note counts them.
+	// Placeholders of slack that have no node after this plan, not even a new one, by reason; that of the most comes
+	// first. A note counts them.
 	WaitingPlaceholders []*Shortfall `protobuf:"bytes,14,rep,name=waiting_placeholders,json=waitingPlaceholders,proto3" json:"waiting_placeholders,omitempty"`
-	// Whether the plan stopped at its bound: after its last new nodes, pods of
-	// `unschedulable` are left that more nodes might help. Their reason for the
-	// node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
+	// Whether the plan stopped at its bound: after its last new nodes, pods of `unschedulable` are left that more nodes
+	// might help. Their reason for the node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
 	// continues. All places in the plan are valid. False = the plan is complete.
 	Incomplete bool `protobuf:"varint,15,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// One entry per pod group with pending pods that is a gang, is bound to one
-	// domain, or cannot be read; sorted by group. A gang has places for
-	// `min_count` of its pods, or its pending pods have no place at all: they are
-	// in `unschedulable`, or in `skipped` while fewer than `min_count` exist.
+	// One entry per pod group with pending pods that is a gang, is bound to one domain, or cannot be read; sorted by
+	// group. A gang has places for `min_count` of its pods, or its pending pods have no place at all: they are in
+	// `unschedulable`, or in `skipped` while fewer than `min_count` exist.
 	Gangs         []*GangResult `protobuf:"bytes,60,rep,name=gangs,proto3" json:"gangs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2484,35 +2423,32 @@ type GangResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The group, as "namespace/name".
 	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0
-	// if the group cannot be read.
+	// Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0 if the group cannot be read.
 	MinCount int32 `protobuf:"varint,2,opt,name=min_count,json=minCount,proto3" json:"min_count,omitempty"`
 	// Its pods that exist, without those that have ended or are terminating.
 	ExistingCount int32 `protobuf:"varint,3,opt,name=existing_count,json=existingCount,proto3" json:"existing_count,omitempty"`
 	// Those of them that are on nodes.
 	BoundCount int32 `protobuf:"varint,4,opt,name=bound_count,json=boundCount,proto3" json:"bound_count,omitempty"`
-	// Pending pods with a place in this plan: on existing, upcoming or new nodes.
-	// 0, or with `bound_count` and `ahead_count` at least `min_count`.
+	// Pending pods with a place in this plan: on existing, upcoming or new nodes. 0, or with `bound_count` and
+	// `ahead_count` at least `min_count`.
 	PlacedCount int32 `protobuf:"varint,5,opt,name=placed_count,json=placedCount,proto3" json:"placed_count,omitempty"`
 	// Those of them on nodes that this plan adds.
 	OnNewNodesCount int32 `protobuf:"varint,6,opt,name=on_new_nodes_count,json=onNewNodesCount,proto3" json:"on_new_nodes_count,omitempty"`
-	// Pods that do not exist yet and have a place
-	// (`GangSettings.count_missing_members`).
+	// Pods that do not exist yet and have a place (`GangSettings.count_missing_members`).
 	AheadCount int32 `protobuf:"varint,7,opt,name=ahead_count,json=aheadCount,proto3" json:"ahead_count,omitempty"`
 	// Value of its topology key for all its places; "" = none, or not bound.
 	Domain string `protobuf:"bytes,8,opt,name=domain,proto3" json:"domain,omitempty"`
 	// Why it has no places; UNSPECIFIED if it has.
 	Reason GangReason_Code `protobuf:"varint,9,opt,name=reason,proto3,enum=trimtab.v1.GangReason_Code" json:"reason,omitempty"`
-	// Node groups that would complete it if their limits were larger, sorted by
-	// id; with the reasons that are about limits.
+	// Node groups that would complete it if their limits were larger, sorted by id; with the reasons that are about
+	// limits.
 	NodeGroups []string `protobuf:"bytes,10,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
-	// How many more pods must find a place for `min_count`, with the places that
-	// were found; 0 if it has places, or if places were not looked for.
+	// How many more pods must find a place for `min_count`, with the places that were found; 0 if it has places, or if
+	// places were not looked for.
 	LackingCount int32 `protobuf:"varint,11,opt,name=lacking_count,json=lackingCount,proto3" json:"lacking_count,omitempty"`
 	// What it lacks, or what follows from a `problem`; one sentence, for people.
 	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Its nodes, if it cannot be completed. SCALE_DOWN removes them without
-	// waiting. Absent = none.
+	// Its nodes, if it cannot be completed. SCALE_DOWN removes them without waiting. Absent = none.
 	Release       *Release `protobuf:"bytes,13,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2650,8 +2586,7 @@ type ScaleUpSplit struct {
 	NewSize int32 `protobuf:"varint,3,opt,name=new_size,json=newSize,proto3" json:"new_size,omitempty"`
 	// Largest size of the node group, in nodes.
 	MaxSize int32 `protobuf:"varint,4,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`
-	// What the new nodes cost for one hour, in the currency of the prices; absent
-	// = unknown.
+	// What the new nodes cost for one hour, in the currency of the prices; absent = unknown.
 	PricePerHour  *float64 `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2727,13 +2662,11 @@ type Places struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The pods, as "namespace/name", each once; placeholders by their names.
 	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
-	// The nodes of the other columns, each once; element 0 is "". A node that does
-	// not exist has the id of its node group, "#", and its number among the new
-	// nodes of that group in the decision, from 0, or "upcoming" if it was
+	// The nodes of the other columns, each once; element 0 is "". A node that does not exist has the id of its node
+	// group, "#", and its number among the new nodes of that group in the decision, from 0, or "upcoming" if it was
 	// requested before.
 	Nodes []string `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
-	// 0 for all.
+	// Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty = 0 for all.
 	Sources []uint32 `protobuf:"varint,3,rep,packed,name=sources,proto3" json:"sources,omitempty"`
 	// Index into `nodes`: the node that the pod goes to, never 0.
 	Destinations  []uint32 `protobuf:"varint,4,rep,packed,name=destinations,proto3" json:"destinations,omitempty"`
@@ -2802,13 +2735,13 @@ func (x *Places) GetDestinations() []uint32 {
 // Why pods have no place, not even on a new node; the same for all of them.
 type Shortfall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The pods, as "namespace/name", or placeholders by their names; sorted. Empty
-	// if the message around it names what lacks room.
+	// The pods, as "namespace/name", or placeholders by their names; sorted. Empty if the message around it names what
+	// lacks room.
 	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Why no node of a group serves them: node group id to reason.
 	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// With PREDICATE_FAILED: node group id to the first predicate, in the
-	// scheduler's order, that refuses them on a new node of that group.
+	// With PREDICATE_FAILED: node group id to the first predicate, in the scheduler's order, that refuses them on a new
+	// node of that group.
 	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,3,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
 	// One sentence, for people.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -2874,14 +2807,12 @@ func (x *Shortfall) GetDetail() string {
 	return ""
 }
 
-// Nodes that were ordered for what can no longer be completed, and of which no
-// decision of the answer makes use.
+// Nodes that were ordered for what can no longer be completed, and of which no decision of the answer makes use.
 type Release struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Registered nodes without pods to move, sorted.
 	Nodes []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// Node group id to the number of nodes that have not registered. The target
-	// size may be reduced by as many.
+	// Node group id to the number of nodes that have not registered. The target size may be reduced by as many.
 	Upcoming      map[string]int32 `protobuf:"bytes,2,rep,name=upcoming,proto3" json:"upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2991,8 +2922,7 @@ type ScaleUpOption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the node group.
 	NodeGroup string `protobuf:"bytes,1,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of the choice, from 0: after each choice, new options are computed
-	// for the remaining pods.
+	// Number of the choice, from 0: after each choice, new options are computed for the remaining pods.
 	Choice int32 `protobuf:"varint,2,opt,name=choice,proto3" json:"choice,omitempty"`
 	// New nodes, > 0.
 	NodeCount int32 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
@@ -3006,12 +2936,10 @@ type ScaleUpOption struct {
 	Chosen bool `protobuf:"varint,7,opt,name=chosen,proto3" json:"chosen,omitempty"`
 	// Why it was not chosen; UNSPECIFIED when it was.
 	Reason NodeGroupReason_Code `protobuf:"varint,8,opt,name=reason,proto3,enum=trimtab.v1.NodeGroupReason_Code" json:"reason,omitempty"`
-	// With NOT_CHOSEN: the expander that preferred another option. It may be one
-	// that is not configured itself. PRICE decides before RANDOM among options
-	// of known price that all other expanders rate equal, there without regard
-	// to the preferred size of nodes. With `SearchEffort.BEST`, or if the settings
-	// name no expanders, MOST_PODS, or CHEAPEST_PLAN if PRICE comes first, are
-	// also tried, and used if their plan is better; a note says so.
+	// With NOT_CHOSEN: the expander that preferred another option. It may be one that is not configured itself. PRICE
+	// decides before RANDOM among options of known price that all other expanders rate equal, there without regard to the
+	// preferred size of nodes. With `SearchEffort.BEST`, or if the settings name no expanders, MOST_PODS, or
+	// CHEAPEST_PLAN if PRICE comes first, are also tried, and used if their plan is better; a note says so.
 	DecidedBy     Expander_Code `protobuf:"varint,9,opt,name=decided_by,json=decidedBy,proto3,enum=trimtab.v1.Expander_Code" json:"decided_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3202,27 +3130,23 @@ func (*Expander) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
-// What is answered to ProvisioningRequests. Real pods that wait come before
-// requests without booking, as the scheduler binds them at once; of requests,
-// those of higher priority come first, then older ones.
+// What is answered to ProvisioningRequests. Real pods that wait come before requests without booking, as the scheduler
+// binds them at once; of requests, those of higher priority come first, then older ones.
 type CapacityRequestsDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Outcome.
 	Result CapacityRequestsResult_Code `protobuf:"varint,1,opt,name=result,proto3,enum=trimtab.v1.CapacityRequestsResult_Code" json:"result,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The requests of the classes that are answered, sorted by namespace and name;
-	// none that has ended (Failed, BookingExpired, CapacityRevoked).
+	// The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
+	// BookingExpired, CapacityRevoked).
 	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Growth of node groups for all requests together, sorted by node group. Other
-	// decisions of the same answer count these nodes as requested: `current_size`
-	// of their splits is `new_size` of these.
+	// Growth of node groups for all requests together, sorted by node group. Other decisions of the same answer count
+	// these nodes as requested: `current_size` of their splits is `new_size` of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
-	// Nodes of requests that can no longer be completed, to be deleted at once.
-	// Absent = none.
+	// Nodes of requests that can no longer be completed, to be deleted at once. Absent = none.
 	Release *Release `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
-	// Hourly cost of the new nodes, without those of unknown price, in the
-	// currency of the prices.
+	// Hourly cost of the new nodes, without those of unknown price, in the currency of the prices.
 	PricePerHour  float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3323,8 +3247,7 @@ type CapacityAnswer struct {
 	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
 	// When the booking ends. Absent = nothing is booked.
 	BookedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
-	// Why no node of a group helps the pods without room. Absent = they have room,
-	// or places were not looked for.
+	// Why no node of a group helps the pods without room. Absent = they have room, or places were not looked for.
 	Shortfall *Shortfall `protobuf:"bytes,11,opt,name=shortfall,proto3" json:"shortfall,omitempty"`
 	// The room, or a part of it, is on nodes that are ordered by this plan.
 	NeedsNewNodes bool `protobuf:"varint,13,opt,name=needs_new_nodes,json=needsNewNodes,proto3" json:"needs_new_nodes,omitempty"`
@@ -3462,8 +3385,8 @@ type CapacityPlace struct {
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Id of the node group of a coming or new node; "" = it exists.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of a coming or new node among those of its group, from 0: those that
-	// were requested before, then those of `CapacityRequestsDecision.splits`.
+	// Number of a coming or new node among those of its group, from 0: those that were requested before, then those of
+	// `CapacityRequestsDecision.splits`.
 	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// Pods that have room there.
 	PodCount int32 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
@@ -3578,33 +3501,27 @@ func (*CapacityOutcome) Descriptor() ([]byte, []int) {
 // Placeholder pods.
 type SlackDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Placeholders to keep: those of one set together, sets by name, then by
-	// number.
+	// Placeholders to keep: those of one set together, sets by name, then by number.
 	Placeholders []*Placeholder `protobuf:"bytes,1,rep,name=placeholders,proto3" json:"placeholders,omitempty"`
-	// Resource name to amount that should be kept free, in the resource's unit:
-	// the amounts from the rates, plus the requests of all copies of workloads'
-	// pods and of CapacityBuffers.
+	// Resource name to amount that should be kept free, in the resource's unit: the amounts from the rates, plus the
+	// requests of all copies of workloads' pods and of CapacityBuffers.
 	Desired map[string]int64 `protobuf:"bytes,2,rep,name=desired,proto3" json:"desired,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Names of placeholders of the last answer whose room was taken by pods, or
-	// whose node is being removed, and of others of their gangs that have left
-	// their nodes with them, sorted.
+	// Names of placeholders of the last answer whose room was taken by pods, or whose node is being removed, and of
+	// others of their gangs that have left their nodes with them, sorted.
 	PushedOut []string `protobuf:"bytes,3,rep,name=pushed_out,json=pushedOut,proto3" json:"pushed_out,omitempty"`
 	// Specs and label sets to which the placeholders refer.
 	Dictionary *PodDictionary `protobuf:"bytes,4,opt,name=dictionary,proto3" json:"dictionary,omitempty"`
-	// Resource name to amount that placeholders on nodes keep free, in the
-	// resource's unit.
+	// Resource name to amount that placeholders on nodes keep free, in the resource's unit.
 	Present map[string]int64 `protobuf:"bytes,5,rep,name=present,proto3" json:"present,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Hourly cost of the room that placeholders hold, in the currency of the
-	// prices, without nodes of unknown price; absent = no price is known.
+	// Hourly cost of the room that placeholders hold, in the currency of the prices, without nodes of unknown price;
+	// absent = no price is known.
 	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
-	// Problems, for people: an unreadable annotation of a workload, a
-	// CapacityBuffer with a dangling reference, a placeholder for which no node
-	// and no node group has room; each with its name.
+	// Problems, for people: an unreadable annotation of a workload, a CapacityBuffer with a dangling reference, a
+	// placeholder for which no node and no node group has room; each with its name.
 	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
 	// Outcome.
 	Result SlackResult_Code `protobuf:"varint,8,opt,name=result,proto3,enum=trimtab.v1.SlackResult_Code" json:"result,omitempty"`
-	// Workloads and CapacityBuffers that request slack, including those with
-	// problems, sorted by name.
+	// Workloads and CapacityBuffers that request slack, including those with problems, sorted by name.
 	Objects []*SlackObject `protobuf:"bytes,9,rep,name=objects,proto3" json:"objects,omitempty"`
 	// More about `result`, for people.
 	Detail        string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -3725,8 +3642,8 @@ type SlackObject struct {
 	Problem string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	// Gangs for which it requests room; 0 = for single pods. >= 0.
 	AskedGangCount int32 `protobuf:"varint,5,opt,name=asked_gang_count,json=askedGangCount,proto3" json:"asked_gang_count,omitempty"`
-	// Those of them that have room for all of their pods on nodes; the others have
-	// room for none. >= 0, at most `asked_gang_count`.
+	// Those of them that have room for all of their pods on nodes; the others have room for none. >= 0, at most
+	// `asked_gang_count`.
 	PresentGangCount int32 `protobuf:"varint,6,opt,name=present_gang_count,json=presentGangCount,proto3" json:"present_gang_count,omitempty"`
 	// Label of which all nodes of one gang have the same value; "" = none.
 	TopologyKey   string `protobuf:"bytes,7,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
@@ -3813,16 +3730,13 @@ func (x *SlackObject) GetTopologyKey() string {
 	return ""
 }
 
-// A pod that does not exist but keeps room free. All decisions simulate it as a
-// pod with its spec and labels.
+// A pod that does not exist but keeps room free. All decisions simulate it as a pod with its spec and labels.
 type Placeholder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, unique: that of its set, "-", its number in the set. Sets are
-	// "standard", "largest", "largest-cpu", "largest-memory" and names of
-	// resources, behind the name of the pool and ":" in a pool (and the value of
-	// its topology key and ":"); workloads and CapacityBuffers have sets named
-	// "Kind/namespace/name", and gangs ":" and a number behind that. No pod's
-	// "namespace/name" is equal to it.
+	// Name, unique: that of its set, "-", its number in the set. Sets are "standard", "largest", "largest-cpu",
+	// "largest-memory" and names of resources, behind the name of the pool and ":" in a pool (and the value of its
+	// topology key and ":"); workloads and CapacityBuffers have sets named "Kind/namespace/name", and gangs ":" and a
+	// number behind that. No pod's "namespace/name" is equal to it.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// CPU in milli-cores, as in its spec.
 	CpuMilli int64 `protobuf:"varint,2,opt,name=cpu_milli,json=cpuMilli,proto3" json:"cpu_milli,omitempty"`
@@ -3832,8 +3746,7 @@ type Placeholder struct {
 	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	// Where its size comes from.
 	Kind PlaceholderKind_Code `protobuf:"varint,5,opt,name=kind,proto3,enum=trimtab.v1.PlaceholderKind_Code" json:"kind,omitempty"`
-	// Workload or CapacityBuffer that it is for, as "Kind/namespace/name"; "" =
-	// any pod.
+	// Workload or CapacityBuffer that it is for, as "Kind/namespace/name"; "" = any pod.
 	ForObject string `protobuf:"bytes,6,opt,name=for_object,json=for,proto3" json:"for_object,omitempty"`
 	// Index into `pod_specs` of the dictionary beside it.
 	Spec int32 `protobuf:"varint,7,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -3996,8 +3909,7 @@ func (*PlaceholderKind) Descriptor() ([]byte, []int) {
 // Which nodes go.
 type ScaleDownDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes whose pods, all together, fit on the nodes that stay; sorted by
-	// name.
+	// Nodes whose pods, all together, fit on the nodes that stay; sorted by name.
 	Unneeded []*UnneededNode `protobuf:"bytes,1,rep,name=unneeded,proto3" json:"unneeded,omitempty"`
 	// Where each pod of the unneeded nodes would go, in the order of the nodes.
 	Places *Places `protobuf:"bytes,16,opt,name=places,proto3" json:"places,omitempty"`
@@ -4110,8 +4022,8 @@ type BlockingPod struct {
 	Pod string `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// Why it must not be evicted.
 	Reason BlockingPodReason_Code `protobuf:"varint,2,opt,name=reason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"reason,omitempty"`
-	// Every reason, `reason` first, then in the order in which the rules are
-	// applied: the pod can be evicted once all of them are lifted.
+	// Every reason, `reason` first, then in the order in which the rules are applied: the pod can be evicted once all of
+	// them are lifted.
 	Reasons       []BlockingPodReason_Code `protobuf:"varint,3,rep,packed,name=reasons,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4212,13 +4124,11 @@ type UnneededNode struct {
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// What the plan assumes about the node, for `StartDeletion`.
 	Assumption *NodeAssumption `protobuf:"bytes,2,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-	// 2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
-	// moving all of it is shared equally: the mean over the gang's nodes.
+	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost / 2^27 + priority / 2^25, clamped to -10 to
+	// 10. With `gang`, the cost of moving all of it is shared equally: the mean over the gang's nodes.
 	EvictionCost float64 `protobuf:"fixed64,3,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
-	// The gang that moves whole from this node and others, as "namespace/name":
-	// of the nodes with the same value all go at the same time, or none, see
-	// `NodeToDelete.gang`. "" = the node goes independently of others.
+	// The gang that moves whole from this node and others, as "namespace/name": of the nodes with the same value all go
+	// at the same time, or none, see `NodeToDelete.gang`. "" = the node goes independently of others.
 	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4287,8 +4197,8 @@ type NodeAssumption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of pods that are to be moved.
 	PodsToMoveCount int32 `protobuf:"varint,1,opt,name=pods_to_move_count,json=podsToMoveCount,proto3" json:"pods_to_move_count,omitempty"`
-	// Digest over the sorted uids of the pods to be moved: first 16 hex digits
-	// of SHA-256 over the uids, each followed by a line feed.
+	// Digest over the sorted uids of the pods to be moved: first 16 hex digits of SHA-256 over the uids, each followed by
+	// a line feed.
 	PodsToMoveDigest string `protobuf:"bytes,2,opt,name=pods_to_move_digest,json=podsToMoveDigest,proto3" json:"pods_to_move_digest,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -4341,23 +4251,21 @@ func (x *NodeAssumption) GetPodsToMoveDigest() string {
 // Which nodes are replaced by cheaper new ones, several by several.
 type ReplacementDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The chosen plan, wave by wave. The new nodes of a wave are ready before the
-	// first pod of the wave is evicted; a wave begins when the pods of the wave
-	// before run again. Empty unless `result` is REPLACEMENT_PLANNED.
+	// The chosen plan, wave by wave. The new nodes of a wave are ready before the first pod of the wave is evicted; a
+	// wave begins when the pods of the wave before run again. Empty unless `result` is REPLACEMENT_PLANNED.
 	Waves []*ReplacementWave `protobuf:"bytes,1,rep,name=waves,proto3" json:"waves,omitempty"`
 	// Outcome.
 	Result ReplacementResult_Code `protobuf:"varint,2,opt,name=result,proto3,enum=trimtab.v1.ReplacementResult_Code" json:"result,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Plans from careful to bold, by nodes that leave: each saves more and moves
-	// more than the one before. The chosen one is among them.
+	// Plans from careful to bold, by nodes that leave: each saves more and moves more than the one before. The chosen one
+	// is among them.
 	Frontier []*ReplacementOption `protobuf:"bytes,5,rep,name=frontier,proto3" json:"frontier,omitempty"`
 	// Nodes with price that stay although the plan was looked for, sorted by name.
 	Kept []*KeptNode `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`
 	// Node groups whose nodes neither go nor come, or whose nodes may only go: id to reason.
 	Excluded map[string]NodeGroupReason_Code `protobuf:"bytes,7,rep,name=excluded,proto3" json:"excluded,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// Whether the search was stopped by the deadline or its budget of work. The
-	// plan is valid; a later one may save more.
+	// Whether the search was stopped by the deadline or its budget of work. The plan is valid; a later one may save more.
 	Incomplete    bool `protobuf:"varint,8,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4449,11 +4357,11 @@ type ReplacementWave struct {
 	NewNodes []*ReplacementNode `protobuf:"bytes,1,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
 	// The nodes that go, sorted by name.
 	Leaving []*ReplacedNode `protobuf:"bytes,2,rep,name=leaving,proto3" json:"leaving,omitempty"`
-	// Where each pod to be moved would go, in the order of the nodes: to a node
-	// that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+	// Where each pod to be moved would go, in the order of the nodes: to a node that stays, or to a
+	// `ReplacementNode.name` of this wave or an earlier one.
 	Places *Places `protobuf:"bytes,6,opt,name=places,proto3" json:"places,omitempty"`
-	// What the wave saves for one hour: the price of the nodes that go without
-	// that of the new ones. Below 0 only if later waves save more.
+	// What the wave saves for one hour: the price of the nodes that go without that of the new ones. Below 0 only if
+	// later waves save more.
 	SavingPerHour float64 `protobuf:"fixed64,3,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
 	// Pods that are evicted.
 	EvictedPodCount int32 `protobuf:"varint,4,opt,name=evicted_pod_count,json=evictedPodCount,proto3" json:"evicted_pod_count,omitempty"`
@@ -4538,15 +4446,15 @@ func (x *ReplacementWave) GetEvictionCost() float64 {
 // A new node of a replacement.
 type ReplacementNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name in this plan, as `Places.nodes` has it; the number is that among
-	// the new nodes of all waves. No node has this name.
+	// Its name in this plan, as `Places.nodes` has it; the number is that among the new nodes of all waves. No node has
+	// this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Id of its node group.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
 	// Price for one hour.
 	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	// Node groups whose new node would also take its pods for less than what is
-	// saved, by price: to be tried if `node_group` is out of stock.
+	// Node groups whose new node would also take its pods for less than what is saved, by price: to be tried if
+	// `node_group` is out of stock.
 	Alternatives  []string `protobuf:"bytes,4,rep,name=alternatives,proto3" json:"alternatives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4621,8 +4529,8 @@ type ReplacedNode struct {
 	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
 	// What the plan assumes about the node, for `StartDeletion`.
 	Assumption *NodeAssumption `protobuf:"bytes,5,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	// Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the
-	// annotations for disruption costs where pods have them.
+	// Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the annotations for disruption costs where pods
+	// have them.
 	EvictionCost  float64 `protobuf:"fixed64,6,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4708,13 +4616,11 @@ type ReplacementOption struct {
 	EvictionCost float64 `protobuf:"fixed64,5,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	// Waves.
 	WaveCount int32 `protobuf:"varint,6,opt,name=wave_count,json=waveCount,proto3" json:"wave_count,omitempty"`
-	// Karpenter's Balanced score: the saving as a share of the cost of the node
-	// groups concerned, divided by the disruption as a share of theirs, which is 1
-	// a node and the eviction cost of its pods. Karpenter approves from 0.5.
+	// Karpenter's Balanced score: the saving as a share of the cost of the node groups concerned, divided by the
+	// disruption as a share of theirs, which is 1 a node and the eviction cost of its pods. Karpenter approves from 0.5.
 	// Absent = nothing is evicted.
 	BalancedScore *float64 `protobuf:"fixed64,7,opt,name=balanced_score,json=balancedScore,proto3,oneof" json:"balanced_score,omitempty"`
-	// How long it takes until the saving has paid for the moves
-	// (`ReplacementSettings.price_per_eviction`).
+	// How long it takes until the saving has paid for the moves (`ReplacementSettings.price_per_eviction`).
 	PaybackTime *durationpb.Duration `protobuf:"bytes,8,opt,name=payback_time,json=paybackTime,proto3" json:"payback_time,omitempty"`
 	// Whether it is the plan in `waves`.
 	Chosen bool `protobuf:"varint,9,opt,name=chosen,proto3" json:"chosen,omitempty"`
@@ -4855,9 +4761,8 @@ type KeptNode struct {
 	BlockingPod string `protobuf:"bytes,4,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
 	// Why that pod is in the way.
 	BlockingReason BlockingPodReason_Code `protobuf:"varint,5,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
-	// What replacing this node alone would save for one hour at most, if the
-	// condition were lifted: its price without the least price of room for its
-	// pods.
+	// What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
+	// least price of room for its pods.
 	SavingPerHour float64 `protobuf:"fixed64,6,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
 	// One sentence, for people.
 	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -5013,17 +4918,14 @@ type PodCostGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Owner as "Kind/namespace/name".
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Its pods in the order in which they should be removed, as "namespace/name":
-	// by cost, ties by name.
+	// Its pods in the order in which they should be removed, as "namespace/name": by cost, ties by name.
 	Pods []string `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
-	// Their costs, parallel to `pods`: pods with a lower cost go first. The negated
-	// rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-	// larger units if the weights add up to more than 31. For pods that a running
-	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for
-	// all these pods, and for no other gang.
+	// Their costs, parallel to `pods`: pods with a lower cost go first. The negated rank, -(2^31 - 1) to 0: the weighted
+	// sum of ranks in units of 2^-26, or in larger units if the weights add up to more than 31. For pods that a running
+	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for all these pods, and for no other gang.
 	Costs []int32 `protobuf:"zigzag32,2,rep,packed,name=costs,proto3" json:"costs,omitempty"`
-	// Whether all pods of the owner that are not being deleted have a cost here.
-	// If false, there are no `pods`, and nothing must be written.
+	// Whether all pods of the owner that are not being deleted have a cost here. If false, there are no `pods`, and
+	// nothing must be written.
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why it is not complete; UNSPECIFIED if it is.
 	Reason PodCostGroupReason_Code `protobuf:"varint,4,opt,name=reason,proto3,enum=trimtab.v1.PodCostGroupReason_Code" json:"reason,omitempty"`
@@ -5031,12 +4933,11 @@ type PodCostGroup struct {
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The contribution of each strategy to the sum.
 	Shares []*PodCostShare `protobuf:"bytes,7,rep,name=shares,proto3" json:"shares,omitempty"`
-	// A strategy of the group has to rank again after each removal: one pod is
-	// removed at a time, and none before the group has been ranked again.
+	// A strategy of the group has to rank again after each removal: one pod is removed at a time, and none before the
+	// group has been ranked again.
 	RankedAfterEachRemoval bool `protobuf:"varint,8,opt,name=ranked_after_each_removal,json=rankedAfterEachRemoval,proto3" json:"ranked_after_each_removal,omitempty"`
-	// With `ranked_after_each_removal`: the group, as `owner`, that is scaled
-	// down before this one, because terms of their pods select each other's pods;
-	// "" = none, this group may be scaled down.
+	// With `ranked_after_each_removal`: the group, as `owner`, that is scaled down before this one, because terms of
+	// their pods select each other's pods; "" = none, this group may be scaled down.
 	WaitsFor string `protobuf:"bytes,9,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// Number of the target in the settings, from 0.
 	Target        int32 `protobuf:"varint,10,opt,name=target,proto3" json:"target,omitempty"`
@@ -5151,8 +5052,8 @@ type PodCostShare struct {
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
 	// Its name, with CUSTOM; "" otherwise.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
-	// weight. REQUIRED. A pod with a larger one is removed sooner.
+	// double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
+	// removed sooner.
 	Ranks []byte `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
 	// double[K]: its rank before threshold and weight, in its own unit. REQUIRED.
 	OwnRanks      []byte `protobuf:"bytes,4,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
@@ -5255,16 +5156,13 @@ func (*PodCostStrategy) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
-// The planner's memory between two loops. The caller stores it and sends it
-// back unchanged; any planner replica understands it. Each decision has its own
-// part, which no other decision reads; the part of a decision that is not
+// The planner's memory between two loops. The caller stores it and sends it back unchanged; any planner replica
+// understands it. Each decision has its own part, which no other decision reads; the part of a decision that is not
 // requested is returned unchanged.
 //
-// The typed fields of a part (times, what was unneeded, placeholders) follow the
-// rules of the contract: later versions read them. `opaque` is the planner's own,
-// in a layout that may change with each version: a planner that does not know
-// the layout, or cannot read the bytes, drops `opaque` alone, with a note. That
-// costs searches, never a timer.
+// The typed fields of a part (times, what was unneeded, placeholders) follow the rules of the contract: later versions
+// read them. `opaque` is the planner's own, in a layout that may change with each version: a planner that does not know
+// the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches, never a timer.
 type PlanState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scale-up's part. OPTIONAL.
@@ -5355,9 +5253,8 @@ func (x *PlanState) GetCapacityRequests() *CapacityRequestsState {
 	return nil
 }
 
-// What the decision on ProvisioningRequests remembers: the nodes that it has
-// ordered, so that those which cannot complete a request are given back. What
-// is booked is not here: that follows from the conditions of the objects.
+// What the decision on ProvisioningRequests remembers: the nodes that it has ordered, so that those which cannot
+// complete a request are given back. What is booked is not here: that follows from the conditions of the objects.
 type CapacityRequestsState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Orders, the oldest first. OPTIONAL.
@@ -5403,8 +5300,8 @@ func (x *CapacityRequestsState) GetOrders() []*NodeOrder {
 	return nil
 }
 
-// Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
-// it cannot be completed in the end, they are of no use (`Release`).
+// Nodes of one group that were ordered for a gang or a ProvisioningRequest. If it cannot be completed in the end, they
+// are of no use (`Release`).
 type NodeOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gang or the request, as "namespace/name". REQUIRED.
@@ -5486,22 +5383,18 @@ func (x *NodeOrder) GetOrderTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// What replacement remembers: where not to try again. Columns are little-endian
-// arrays as in snapshot.proto.
+// What replacement remembers: where not to try again. Columns are little-endian arrays as in snapshot.proto.
 type ReplacementState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Dictionary of strings (names of nodes, ids of node groups); element 0 is
-	// "".
+	// Dictionary of strings (names of nodes, ids of node groups); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
-	// Nodes that a plan replaces, and since when a plan has replaced them without
-	// interruption (`ReplacementSettings.stable_time`). OPTIONAL; absent = none.
+	// Nodes that a plan replaces, and since when a plan has replaced them without interruption
+	// (`ReplacementSettings.stable_time`). OPTIONAL; absent = none.
 	Planned *NodeTimes `protobuf:"bytes,3,opt,name=planned,proto3" json:"planned,omitempty"`
-	// Node groups, as strings of `node`, in which no node could be had, or whose
-	// new nodes were given back, and until when none is planned. OPTIONAL; absent
-	// = none.
+	// Node groups, as strings of `node`, in which no node could be had, or whose new nodes were given back, and until
+	// when none is planned. OPTIONAL; absent = none.
 	AvoidedGroups *NodeTimes `protobuf:"bytes,4,opt,name=avoided_groups,json=avoidedGroups,proto3" json:"avoided_groups,omitempty"`
-	// Nodes that came by a replacement, and until when none replaces them: the
-	// payback time. OPTIONAL; absent = none.
+	// Nodes that came by a replacement, and until when none replaces them: the payback time. OPTIONAL; absent = none.
 	PaidBack      *NodeTimes `protobuf:"bytes,5,opt,name=paid_back,json=paidBack,proto3" json:"paid_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5570,11 +5463,9 @@ type ScaleUpState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Layout of `opaque`: 2. REQUIRED with it.
 	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
-	// Dictionary of strings (names of nodes, ids of node groups); element 0 is
-	// "".
+	// Dictionary of strings (names of nodes, ids of node groups); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
-	// Places of waiting pods, pods of nodes being deleted and recently evicted
-	// ones. OPTIONAL: empty = none.
+	// Places of waiting pods, pods of nodes being deleted and recently evicted ones. OPTIONAL: empty = none.
 	Opaque []byte `protobuf:"bytes,5,opt,name=opaque,proto3" json:"opaque,omitempty"`
 	// Nodes requested for gangs that have not been whole since. OPTIONAL.
 	GangOrders    []*NodeOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
@@ -5805,8 +5696,8 @@ func (*PodCostsState) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
-// What scale-down remembers. Columns are little-endian arrays as in
-// snapshot.proto, because tens of thousands of rows are usual.
+// What scale-down remembers. Columns are little-endian arrays as in snapshot.proto, because tens of thousands of rows
+// are usual.
 type ScaleDownState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Layout of `opaque`: 4. REQUIRED with it.
@@ -5819,18 +5710,15 @@ type ScaleDownState struct {
 	Unremovable *FailedNodes `protobuf:"bytes,7,opt,name=unremovable,proto3" json:"unremovable,omitempty"`
 	// Drains that slack has undone. OPTIONAL; absent = none.
 	UndoneDrains *UndoneDrains `protobuf:"bytes,12,opt,name=undone_drains,json=undoneDrains,proto3" json:"undone_drains,omitempty"`
-	// Destinations of pods in the last simulation, where searches continue, and
-	// the basis of the choice among orders. OPTIONAL: empty = none.
+	// Destinations of pods in the last simulation, where searches continue, and the basis of the choice among orders.
+	// OPTIONAL: empty = none.
 	Opaque []byte `protobuf:"bytes,13,opt,name=opaque,proto3" json:"opaque,omitempty"`
-	// Unneeded nodes of waves after the first, wave by wave, and since when.
-	// OPTIONAL; absent = none.
+	// Unneeded nodes of waves after the first, wave by wave, and since when. OPTIONAL; absent = none.
 	LaterWaves *NodeTimes `protobuf:"bytes,14,opt,name=later_waves,json=laterWaves,proto3" json:"later_waves,omitempty"`
-	// int32[W], ascending: wave of each node of `later_waves`, from 2. OPTIONAL:
-	// empty = none.
+	// int32[W], ascending: wave of each node of `later_waves`, from 2. OPTIONAL: empty = none.
 	Wave []byte `protobuf:"bytes,15,opt,name=wave,proto3" json:"wave,omitempty"`
-	// int32[V]: string index of an unneeded node, of any wave, that evicted pods
-	// have filled above the utilization threshold; it stays a candidate. OPTIONAL:
-	// empty = none.
+	// int32[V]: string index of an unneeded node, of any wave, that evicted pods have filled above the utilization
+	// threshold; it stays a candidate. OPTIONAL: empty = none.
 	Filled        []byte `protobuf:"bytes,16,opt,name=filled,proto3" json:"filled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5929,16 +5817,14 @@ func (x *ScaleDownState) GetFilled() []byte {
 	return nil
 }
 
-// Drains after which slack lacked room and new nodes were added, because the
-// pods went elsewhere than planned. The next drains wait, longer each time.
+// Drains after which slack lacked room and new nodes were added, because the pods went elsewhere than planned. The next
+// drains wait, longer each time.
 type UndoneDrains struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When a plan last drained nodes while all slack was present, if its effect
-	// is not known yet. Absent = no such plan.
+	// When a plan last drained nodes while all slack was present, if its effect is not known yet. Absent = no such plan.
 	DrainTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=drain_time,json=drainTime,proto3" json:"drain_time,omitempty"`
-	// Number of pods at that time, without DaemonSet pods, mirror pods, terminal
-	// pods and pods being deleted. If there are more afterwards, the lack of room
-	// for slack is not blamed on the drain.
+	// Number of pods at that time, without DaemonSet pods, mirror pods, terminal pods and pods being deleted. If there
+	// are more afterwards, the lack of room for slack is not blamed on the drain.
 	PodCount int32 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
 	// How many consecutive times.
 	Times int32 `protobuf:"varint,3,opt,name=times,proto3" json:"times,omitempty"`
@@ -6006,14 +5892,13 @@ func (x *UndoneDrains) GetUntilTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Nodes and times as parallel columns, in the order in which the nodes were
-// accepted: the next loop starts with them in this order.
+// Nodes and times as parallel columns, in the order in which the nodes were accepted: the next loop starts with them in
+// this order.
 type NodeTimes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// int32[U]: string index of the node's name, without repetition. REQUIRED.
 	Node []byte `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now.
-	// REQUIRED.
+	// int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now. REQUIRED.
 	TimeNs        []byte `protobuf:"bytes,2,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6068,8 +5953,7 @@ type FailedNodes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// int32[F]: string index of the node's name, without repetition. REQUIRED.
 	Node []byte `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now.
-	// REQUIRED.
+	// int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now. REQUIRED.
 	TimeNs []byte `protobuf:"bytes,2,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
 	// uint8[F]: `UnremovableReason.Code`. REQUIRED.
 	Reason []byte `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -6146,9 +6030,8 @@ func (x *FailedNodes) GetBlockingPod() []string {
 	return nil
 }
 
-// All settings. An absent field has the default of its option `setting`, which
-// is upstream's unless the comment says why not; its range and upstream's name
-// for it are there as well. Numbers that the option gives no range may have any
+// All settings. An absent field has the default of its option `setting`, which is upstream's unless the comment says
+// why not; its range and upstream's name for it are there as well. Numbers that the option gives no range may have any
 // value, durations are at least 0 s.
 type PlanSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6288,17 +6171,15 @@ func (x *PlanSettings) GetCapacityRequests() *CapacityRequestSettings {
 // Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`).
 type GangSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Add nodes also for pods of a gang that do not exist yet, up to
-	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
-	// False: such a gang is no demand, as the scheduler holds its pods.
+	// Add nodes also for pods of a gang that do not exist yet, up to `PodGroup.desired_count`: a gang of which fewer than
+	// `min_count` pods exist is then served as if they did. Answers name such pods "GROUP (missing 1)". False: such a
+	// gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
-	// Add nodes also for the pods of a gang beyond `min_count`. False: they take
-	// room on nodes that are there, or that the gang gets anyway.
+	// Add nodes also for the pods of a gang beyond `min_count`. False: they take room on nodes that are there, or that
+	// the gang gets anyway.
 	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
-	// Move the pods of running gangs: one by one as long as `min_count` of them
-	// run, or the whole gang at once. False: nodes with a pod of a gang that runs
-	// are neither drained nor replaced.
+	// Move the pods of running gangs: one by one as long as `min_count` of them run, or the whole gang at once. False:
+	// nodes with a pod of a gang that runs are neither drained nor replaced.
 	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6355,29 +6236,25 @@ func (x *GangSettings) GetMoveRunning() bool {
 	return false
 }
 
-// ProvisioningRequests. New nodes are those of scale-up
-// (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
+// ProvisioningRequests. New nodes are those of scale-up (`ScaleUpSettings.template_source`, limits, maximum sizes,
+// back-off).
 type CapacityRequestSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. If false, nothing is booked, and pods that name a
-	// request are served like any others.
+	// Take the decision at all. If false, nothing is booked, and pods that name a request are served like any others.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The classes that are answered; requests of others are left alone, for
-	// another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
-	// and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
+	// The classes that are answered; requests of others are left alone, for another controller. OPTIONAL: empty =
+	// `check-capacity.autoscaling.x-k8s.io` and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
 	// that no Cluster Autoscaler answers.
 	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
-	// When the condition Provisioned of a request that gets new nodes becomes
-	// true. The default is upstream's.
+	// When the condition Provisioned of a request that gets new nodes becomes true. The default is upstream's.
 	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
-	// How long room stays booked after a request is provisioned, as far as its
-	// pods have not started. A constant upstream.
+	// How long room stays booked after a request is provisioned, as far as its pods have not started. A constant
+	// upstream.
 	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
-	// How long after its creation room is sought for a request that does not say
-	// it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
+	// How long after its creation room is sought for a request that does not say it (`ValidUntilSeconds`). A constant
+	// upstream, which ignores the parameter.
 	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
-	// Only requests with this parameter `processorInstance` are answered.
-	// OPTIONAL: "" = those without the parameter.
+	// Only requests with this parameter `processorInstance` are answered. OPTIONAL: "" = those without the parameter.
 	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -6584,28 +6461,25 @@ func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
-// Replacement. A node goes only if the rules of scale-down let it
-// (`ScaleDownSettings`: pods with local storage, kube-system pods, and so on,
-// but not its utilization); new nodes are those of scale-up
-// (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and
-// node groups with prices count.
+// Replacement. A node goes only if the rules of scale-down let it (`ScaleDownSettings`: pods with local storage,
+// kube-system pods, and so on, but not its utilization); new nodes are those of scale-up
+// (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and node groups with prices count.
 type ReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Least saving of a plan, per hour, in the currency of the prices.
 	MinSavingPerHour *float64 `protobuf:"fixed64,2,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// Least saving of a plan as a share of what the nodes that leave cost; and,
-	// of the saving of a mean eviction, what each further one must save for a set
-	// of nodes to be preferred to a smaller one.
+	// Least saving of a plan as a share of what the nodes that leave cost; and, of the saving of a mean eviction, what
+	// each further one must save for a set of nodes to be preferred to a smaller one.
 	MinSavingShare *float64 `protobuf:"fixed64,3,opt,name=min_saving_share,json=minSavingShare,proto3,oneof" json:"min_saving_share,omitempty"`
 	// Least hourly saving per evicted pod.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,4,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// What moving one pod costs, once, in the currency of the prices: multiplied
-	// by its eviction cost, which is 1 for usual pods.
+	// What moving one pod costs, once, in the currency of the prices: multiplied by its eviction cost, which is 1 for
+	// usual pods.
 	PricePerEviction *float64 `protobuf:"fixed64,5,opt,name=price_per_eviction,json=pricePerEviction,proto3,oneof" json:"price_per_eviction,omitempty"`
-	// Longest time in which the saving must pay for the moves. Also how long
-	// nodes that came by a replacement are not replaced again.
+	// Longest time in which the saving must pay for the moves. Also how long nodes that came by a replacement are not
+	// replaced again.
 	MaxPaybackTime *durationpb.Duration `protobuf:"bytes,6,opt,name=max_payback_time,json=maxPaybackTime,proto3" json:"max_payback_time,omitempty"`
 	// Most new nodes in one wave, besides those that leave in it.
 	MaxSurgeNodes *int32 `protobuf:"varint,7,opt,name=max_surge_nodes,json=maxSurgeNodes,proto3,oneof" json:"max_surge_nodes,omitempty"`
@@ -6613,33 +6487,26 @@ type ReplacementSettings struct {
 	MaxLeavingNodes *int32 `protobuf:"varint,8,opt,name=max_leaving_nodes,json=maxLeavingNodes,proto3,oneof" json:"max_leaving_nodes,omitempty"`
 	// Most waves of a plan.
 	MaxWaves *int32 `protobuf:"varint,9,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// A plan is made only if it would still save, and would not be planned again
-	// the other way, were each price this share higher or lower.
+	// A plan is made only if it would still save, and would not be planned again the other way, were each price this
+	// share higher or lower.
 	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
-	// Nodes with a pod younger than this, or younger themselves, stay.
-	// Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
-	// for the nodes of a group.
+	// Nodes with a pod younger than this, or younger themselves, stay. Karpenter's `consolidateAfter`.
+	// `NodeGroupSettings` may give another one for the nodes of a group.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// A plan is made only if its Balanced score (`ReplacementOption`) is at least
-	// this. >= 0; 0 = any, the default.
+	// A plan is made only if its Balanced score (`ReplacementOption`) is at least this. >= 0; 0 = any, the default.
 	MinBalancedScore *float64 `protobuf:"fixed64,12,opt,name=min_balanced_score,json=minBalancedScore,proto3,oneof" json:"min_balanced_score,omitempty"`
-	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
-	// limits but the others.
+	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no limits but the others.
 	Budgets []*DisruptionBudget `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Which plan of the frontier is taken among those within all limits.
 	Choice ReplacementChoice_Code `protobuf:"varint,14,opt,name=choice,proto3,enum=trimtab.v1.ReplacementChoice_Code" json:"choice,omitempty"`
 	// Spot nodes replaced by spot nodes. OPTIONAL.
 	Spot *SpotReplacementSettings `protobuf:"bytes,15,opt,name=spot,proto3" json:"spot,omitempty"`
-	// How long no node is planned in a group that had none to give, or whose new
-	// nodes were given back.
+	// How long no node is planned in a group that had none to give, or whose new nodes were given back.
 	AvoidTime *durationpb.Duration `protobuf:"bytes,16,opt,name=avoid_time,json=avoidTime,proto3" json:"avoid_time,omitempty"`
-	// How long a plan must replace a node, without interruption, before it is in
-	// wave 1.
+	// How long a plan must replace a node, without interruption, before it is in wave 1.
 	StableTime *durationpb.Duration `protobuf:"bytes,17,opt,name=stable_time,json=stableTime,proto3" json:"stable_time,omitempty"`
-	// Pods that have run for less than their annotation
-	// `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
-	// `PodTable.number`) keep their nodes, and so do nodes with it
-	// (`Node.do_not_disrupt`).
+	// Pods that have run for less than their annotation `karpenter.sh/do-not-disrupt` says (a duration, or "true" for
+	// ever; `PodTable.number`) keep their nodes, and so do nodes with it (`Node.do_not_disrupt`).
 	DoNotDisrupt  *bool `protobuf:"varint,18,opt,name=do_not_disrupt,json=doNotDisrupt,proto3,oneof" json:"do_not_disrupt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6838,16 +6705,15 @@ func (*ReplacementChoice) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
-// Rules for replacing spot nodes by spot nodes. A node is a spot node if its
-// labels or its group's template say so (`karpenter.sh/capacity-type`,
-// `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
+// Rules for replacing spot nodes by spot nodes. A node is a spot node if its labels or its group's template say so
+// (`karpenter.sh/capacity-type`, `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
 // `kubernetes.azure.com/scalesetpriority`).
 type SpotReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it is done.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least number of cheaper node groups that would take the same pods, for a
-	// node that replaces one node. Karpenter's is 15.
+	// Least number of cheaper node groups that would take the same pods, for a node that replaces one node. Karpenter's
+	// is 15.
 	MinAlternatives *int32 `protobuf:"varint,2,opt,name=min_alternatives,json=minAlternatives,proto3,oneof" json:"min_alternatives,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -6897,8 +6763,8 @@ func (x *SpotReplacementSettings) GetMinAlternatives() int32 {
 	return 0
 }
 
-// How many nodes may be disrupted at the same time in a part of the cluster, as
-// `spec.disruption.budgets` of Karpenter's NodePools.
+// How many nodes may be disrupted at the same time in a part of the cluster, as `spec.disruption.budgets` of
+// Karpenter's NodePools.
 type DisruptionBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The nodes that count. OPTIONAL: absent = all.
@@ -6907,12 +6773,10 @@ type DisruptionBudget struct {
 	NodeGroups []string `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
 	// Most nodes: a number, or a share such as "10%", which rounds up. REQUIRED.
 	MaxNodes string `protobuf:"bytes,3,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
-	// Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL:
-	// empty = all. Nodes that leave without pods to move are Empty, others
-	// Underutilized.
+	// Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL: empty = all. Nodes that leave without
+	// pods to move are Empty, others Underutilized.
 	Reasons []string `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// When it holds: five fields of cron in UTC, or "@daily" and the like.
-	// OPTIONAL: "" = always.
+	// When it holds: five fields of cron in UTC, or "@daily" and the like. OPTIONAL: "" = always.
 	Schedule string `protobuf:"bytes,5,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// How long from each time of `schedule` on. REQUIRED with it.
 	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
@@ -7029,9 +6893,8 @@ func (*Objective) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
-// How much is searched for a better plan. Budgets are amounts of work: what
-// they pay for becomes less as a cluster grows, and the deadline bounds all of
-// it.
+// How much is searched for a better plan. Budgets are amounts of work: what they pay for becomes less as a cluster
+// grows, and the deadline bounds all of it.
 type SearchEffort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -7073,39 +6936,32 @@ type PlannerSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pods with lower priority neither keep a node nor need a place.
 	ExpendablePodsPriorityCutoff *int32 `protobuf:"varint,1,opt,name=expendable_pods_priority_cutoff,json=expendablePodsPriorityCutoff,proto3,oneof" json:"expendable_pods_priority_cutoff,omitempty"`
-	// Name of the node label that marks GPU nodes; "" = none does. Default
-	// "cloud.google.com/gke-accelerator"; a node with allocatable
-	// "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
+	// Name of the node label that marks GPU nodes; "" = none does. Default "cloud.google.com/gke-accelerator"; a node
+	// with allocatable "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
 	GpuLabel *string `protobuf:"bytes,2,opt,name=gpu_label,json=gpuLabel,proto3,oneof" json:"gpu_label,omitempty"`
-	// How long room is kept for an evicted pod that its owner has not recreated.
-	// Upstream's 0 switches the buffer off.
+	// How long room is kept for an evicted pod that its owner has not recreated. Upstream's 0 switches the buffer off.
 	RecentEvictionTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=recent_eviction_ttl,json=recentEvictionTtl,proto3" json:"recent_eviction_ttl,omitempty"`
-	// Keep room for pending pods that fit somewhere now: those that the scheduler
-	// has marked unschedulable and that are not expendable. Upstream does, and
-	// places them before it looks for unneeded nodes.
+	// Keep room for pending pods that fit somewhere now: those that the scheduler has marked unschedulable and that are
+	// not expendable. Upstream does, and places them before it looks for unneeded nodes.
 	ReserveForPendingPods *bool `protobuf:"varint,4,opt,name=reserve_for_pending_pods,json=reserveForPendingPods,proto3,oneof" json:"reserve_for_pending_pods,omitempty"`
-	// Also keep room for pending pods that the scheduler has not marked. Upstream
-	// does not: most of them are scheduled shortly.
+	// Also keep room for pending pods that the scheduler has not marked. Upstream does not: most of them are scheduled
+	// shortly.
 	ReserveForUnmarkedPods *bool `protobuf:"varint,5,opt,name=reserve_for_unmarked_pods,json=reserveForUnmarkedPods,proto3,oneof" json:"reserve_for_unmarked_pods,omitempty"`
-	// Minimum and maximum amounts of resources, and numbers of nodes, in the
-	// cluster or in a part of it. Default none. Minimums apply to scale-down,
-	// maximums to scale-up.
+	// Minimum and maximum amounts of resources, and numbers of nodes, in the cluster or in a part of it. Default none.
+	// Minimums apply to scale-down, maximums to scale-up.
 	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
 	// How similar node groups are balanced. OPTIONAL.
 	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
-	// How long a registered node may take to start. Until then, a node is still
-	// starting that is not ready, has a startup taint, or does not offer yet what
-	// its group's template, or at least half of its group's nodes, offer of an
-	// extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-	// and does not count as unhealthy.
+	// How long a registered node may take to start. Until then, a node is still starting that is not ready, has a startup
+	// taint, or does not offer yet what its group's template, or at least half of its group's nodes, offer of an extended
+	// resource such as "nvidia.com/gpu". It is awaited, gives no room, and does not count as unhealthy.
 	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
-	// How long requested nodes are awaited that have not registered. Later they
-	// are overdue: pods do not wait for them, and their group grows only where no
-	// other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
+	// How long requested nodes are awaited that have not registered. Later they are overdue: pods do not wait for them,
+	// and their group grows only where no other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
 	// unknown, they are awaited for ever.
 	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
-	// How many nodes may be removed or replaced at the same time, in parts of the
-	// cluster; for scale-down and replacement alike. OPTIONAL.
+	// How many nodes may be removed or replaced at the same time, in parts of the cluster; for scale-down and replacement
+	// alike. OPTIONAL.
 	DisruptionBudgets []*DisruptionBudget `protobuf:"bytes,10,rep,name=disruption_budgets,json=disruptionBudgets,proto3" json:"disruption_budgets,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -7211,18 +7067,16 @@ func (x *PlannerSettings) GetDisruptionBudgets() []*DisruptionBudget {
 	return nil
 }
 
-// A limit on one resource, or on the number of nodes. The sum is over the
-// capacity of nodes that are not being deleted.
+// A limit on one resource, or on the number of nodes. The sum is over the capacity of nodes that are not being deleted.
 type ResourceLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
-	// "nodes" for the number of nodes. REQUIRED.
+	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or "nodes" for the number of nodes.
+	// REQUIRED.
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Least amount, in the resource's unit: no node is removed if less
-	// would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
+	// Least amount, in the resource's unit: no node is removed if less would remain. OPTIONAL: absent = none; one of the
+	// three limits is REQUIRED.
 	Minimum *int64 `protobuf:"varint,2,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
-	// Largest amount, >= `minimum`: no node is added if the sum would exceed it.
-	// OPTIONAL: absent = none.
+	// Largest amount, >= `minimum`: no node is added if the sum would exceed it. OPTIONAL: absent = none.
 	Maximum *int64 `protobuf:"varint,3,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
 	// The nodes that count. OPTIONAL: absent = all nodes.
 	Nodes *Selector `protobuf:"bytes,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -7297,8 +7151,7 @@ func (x *ResourceLimit) GetMaximumAdded() int64 {
 	return 0
 }
 
-// A label selector by names: all requirements must hold; without requirements,
-// it selects everything.
+// A label selector by names: all requirements must hold; without requirements, it selects everything.
 type Selector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels with their values. OPTIONAL.
@@ -7417,43 +7270,33 @@ func (x *SelectorRequirement) GetValues() []string {
 	return nil
 }
 
-// Which node groups are similar, for both scale-up and scale-down, and how they
-// are balanced. Two groups are similar if a node of one has the same capacity
-// as one of the other (memory may differ a little), about the same allocatable
-// amounts and the same labels, except labels of location and provider; or if
-// both are in one node pool of Azure, by the label
-// "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are
-// similar to none. Scale-up compares templates of new nodes
-// (`ScaleUpSettings.template_source`), scale-down the first node of each group
-// by name. If a setting differs between the two, its comment says so.
+// Which node groups are similar, for both scale-up and scale-down, and how they are balanced. Two groups are similar if
+// a node of one has the same capacity as one of the other (memory may differ a little), about the same allocatable
+// amounts and the same labels, except labels of location and provider; or if both are in one node pool of Azure, by the
+// label "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are similar to none. Scale-up compares
+// templates of new nodes (`ScaleUpSettings.template_source`), scale-down the first node of each group by name. If a
+// setting differs between the two, its comment says so.
 type BalanceSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Largest difference in nodes between similar node groups, and between the
-	// zones of similar node groups, after a removal: a node goes only if no
-	// similar group or zone would then have more than this many nodes more than
-	// its own. Nodes being deleted do not count. Applies to all unneeded nodes
-	// together and to those removed now; implies `ScaleDownSettings.balance`. >=
-	// 0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up
-	// makes sizes as equal as it can.
+	// Largest difference in nodes between similar node groups, and between the zones of similar node groups, after a
+	// removal: a node goes only if no similar group or zone would then have more than this many nodes more than its own.
+	// Nodes being deleted do not count. Applies to all unneeded nodes together and to those removed now; implies
+	// `ScaleDownSettings.balance`. >= 0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up makes
+	// sizes as equal as it can.
 	MaxDifference *int32 `protobuf:"varint,1,opt,name=max_difference,json=maxDifference,proto3,oneof" json:"max_difference,omitempty"`
-	// Keys of labels that need not be the same, besides those of zone, region,
-	// host name and provider. OPTIONAL. Scale-up compares all other labels.
-	// Scale-down compares the labels by which some pod selects nodes, including a
-	// provider's, and also taints: nodes that no pod distinguishes can replace
-	// each other.
+	// Keys of labels that need not be the same, besides those of zone, region, host name and provider. OPTIONAL. Scale-up
+	// compares all other labels. Scale-down compares the labels by which some pod selects nodes, including a provider's,
+	// and also taints: nodes that no pod distinguishes can replace each other.
 	IgnoredLabels []string `protobuf:"bytes,2,rep,name=ignored_labels,json=ignoredLabels,proto3" json:"ignored_labels,omitempty"`
-	// Compare only these labels, and neither amounts nor taints: groups that have
-	// all of them, with the same values, are similar. OPTIONAL: empty = compare
-	// as described; not with `ignored_labels`. The same in both.
+	// Compare only these labels, and neither amounts nor taints: groups that have all of them, with the same values, are
+	// similar. OPTIONAL: empty = compare as described; not with `ignored_labels`. The same in both.
 	ComparedLabels []string `protobuf:"bytes,3,rep,name=compared_labels,json=comparedLabels,proto3" json:"compared_labels,omitempty"`
-	// Share by which the smaller capacity of memory may be below the larger. The
-	// same in both.
+	// Share by which the smaller capacity of memory may be below the larger. The same in both.
 	MaxMemoryDifferenceRatio *float64 `protobuf:"fixed64,4,opt,name=max_memory_difference_ratio,json=maxMemoryDifferenceRatio,proto3,oneof" json:"max_memory_difference_ratio,omitempty"`
 	// The same for the allocatable amount of each resource. The same in both.
 	MaxAllocatableDifferenceRatio *float64 `protobuf:"fixed64,5,opt,name=max_allocatable_difference_ratio,json=maxAllocatableDifferenceRatio,proto3,oneof" json:"max_allocatable_difference_ratio,omitempty"`
-	// The same for the amount of each resource that DaemonSets and static pods
-	// leave free. Scale-up only: an existing node may temporarily lack some of
-	// those pods.
+	// The same for the amount of each resource that DaemonSets and static pods leave free. Scale-up only: an existing
+	// node may temporarily lack some of those pods.
 	MaxFreeDifferenceRatio *float64 `protobuf:"fixed64,6,opt,name=max_free_difference_ratio,json=maxFreeDifferenceRatio,proto3,oneof" json:"max_free_difference_ratio,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -7534,14 +7377,11 @@ func (x *BalanceSettings) GetMaxFreeDifferenceRatio() float64 {
 // How scheduling is simulated.
 type SimulationSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
-	// scheduler that does the same.
+	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a scheduler that does the same.
 	TopologySpreadTimeout *bool `protobuf:"varint,1,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3,oneof" json:"topology_spread_timeout,omitempty"`
-	// Compare numbers where tolerations have the operators LT and GT, also for
-	// the taint policy of topology spread. False is as the feature gate of this
-	// name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
-	// nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
-	// not compare in either case.
+	// Compare numbers where tolerations have the operators LT and GT, also for the taint policy of topology spread. False
+	// is as the feature gate of this name of kube-scheduler (alpha in 1.37): such tolerations then tolerate nothing. Pods
+	// of DaemonSets on new nodes, slack and pod deletion costs do not compare in either case.
 	TaintTolerationComparisonOperators *bool `protobuf:"varint,2,opt,name=taint_toleration_comparison_operators,json=taintTolerationComparisonOperators,proto3,oneof" json:"taint_toleration_comparison_operators,omitempty"`
 	unknownFields                      protoimpl.UnknownFields
 	sizeCache                          protoimpl.SizeCache
@@ -7596,9 +7436,8 @@ type ScaleUpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Split growth over similar node groups (`BalanceSettings`).
 	BalanceSimilarNodeGroups *bool `protobuf:"varint,1,opt,name=balance_similar_node_groups,json=balanceSimilarNodeGroups,proto3,oneof" json:"balance_similar_node_groups,omitempty"`
-	// How an option is chosen: each expander decides among those that the one
-	// before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
-	// node group that may grow and would help has a price, else [LEAST_WASTE].
+	// How an option is chosen: each expander decides among those that the one before it rates equal. Without repetition.
+	// Default [CHEAPEST_PLAN] if every node group that may grow and would help has a price, else [LEAST_WASTE].
 	Expanders []Expander_Code `protobuf:"varint,2,rep,packed,name=expanders,proto3,enum=trimtab.v1.Expander_Code" json:"expanders,omitempty"`
 	// For the expander PRIORITY. REQUIRED with it.
 	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
@@ -7608,36 +7447,30 @@ type ScaleUpSettings struct {
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// The model of a group's new nodes. Upstream prefers an existing node.
 	TemplateSource TemplateSource_Code `protobuf:"varint,7,opt,name=template_source,json=templateSource,proto3,enum=trimtab.v1.TemplateSource_Code" json:"template_source,omitempty"`
-	// Pods younger than this wait; the pod's annotation
-	// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
+	// Pods younger than this wait; the pod's annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for
+	// more.
 	NewPodScaleUpDelay *durationpb.Duration `protobuf:"bytes,8,opt,name=new_pod_scale_up_delay,json=newPodScaleUpDelay,proto3" json:"new_pod_scale_up_delay,omitempty"`
-	// Put all DaemonSet pods that would run there on a new node, even those that
-	// its template does not name, or that the node on which it is modelled lacks.
-	// A template that names no pods gets them in any case.
+	// Put all DaemonSet pods that would run there on a new node, even those that its template does not name, or that the
+	// node on which it is modelled lacks. A template that names no pods gets them in any case.
 	ForceDaemonsets *bool `protobuf:"varint,9,opt,name=force_daemonsets,json=forceDaemonsets,proto3,oneof" json:"force_daemonsets,omitempty"`
-	// Taints that are removed once a new node has started: new nodes are assumed
-	// not to have them, and a node with one is not ready, for every decision.
-	// OPTIONAL: those that begin with
-	// "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
+	// Taints that are removed once a new node has started: new nodes are assumed not to have them, and a node with one is
+	// not ready, for every decision. OPTIONAL: those that begin with "startup-taint.cluster-autoscaler.kubernetes.io/"
+	// are always included.
 	StartupTaints *TaintNames `protobuf:"bytes,10,opt,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
-	// Taints that describe a node's status and not its kind: new nodes are
-	// assumed not to have them, and a node with one is not ready, for every
-	// decision; upstream keeps it ready. OPTIONAL: those that begin with
+	// Taints that describe a node's status and not its kind: new nodes are assumed not to have them, and a node with one
+	// is not ready, for every decision; upstream keeps it ready. OPTIONAL: those that begin with
 	// "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
 	StatusTaints *TaintNames `protobuf:"bytes,11,opt,name=status_taints,json=statusTaints,proto3" json:"status_taints,omitempty"`
-	// Names of schedulers whose pods are served, besides the default scheduler.
-	// OPTIONAL.
+	// Names of schedulers whose pods are served, besides the default scheduler. OPTIONAL.
 	SchedulerNames []string `protobuf:"bytes,12,rep,name=scheduler_names,json=schedulerNames,proto3" json:"scheduler_names,omitempty"`
 	// Most nodes that one plan adds.
 	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
-	// Topology domains other than host names that node groups could open, such as
-	// zones, count for topology spread constraints with DoNotSchedule: pods
-	// spread over three zones get nodes in all three, even if none has a node
-	// yet. Plans are as legal for kube-scheduler, which counts domains that have
-	// nodes: it may put all pods on the first node that registers, unless
-	// `minDomains` makes it wait, for which plans have nodes in as many domains
-	// in any case. A plan that does not count new domains is taken if this one
-	// leaves pods. Upstream does not count new domains, Karpenter does.
+	// Topology domains other than host names that node groups could open, such as zones, count for topology spread
+	// constraints with DoNotSchedule: pods spread over three zones get nodes in all three, even if none has a node yet.
+	// Plans are as legal for kube-scheduler, which counts domains that have nodes: it may put all pods on the first node
+	// that registers, unless `minDomains` makes it wait, for which plans have nodes in as many domains in any case. A
+	// plan that does not count new domains is taken if this one leaves pods. Upstream does not count new domains,
+	// Karpenter does.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -7905,11 +7738,11 @@ func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
 // One rank of the expander PRIORITY.
 type PriorityRank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rank: a node group with a higher one is preferred. A group that no
-	// pattern matches has no rank, and loses against all groups with a rank.
+	// The rank: a node group with a higher one is preferred. A group that no pattern matches has no rank, and loses
+	// against all groups with a rank.
 	Rank int32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	// Regular expressions (RE2, without named classes of characters), one of
-	// which matches somewhere in the id of the node group. REQUIRED.
+	// Regular expressions (RE2, without named classes of characters), one of which matches somewhere in the id of the
+	// node group. REQUIRED.
 	Patterns      []string `protobuf:"bytes,2,rep,name=patterns,proto3" json:"patterns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7962,8 +7795,8 @@ func (x *PriorityRank) GetPatterns() []string {
 // The expander HIGHEST_PRIORITY.
 type HighestPriorityExpanderSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key of the label of the template whose value is the priority, an integer;
-	// a group without it has 0. OPTIONAL: "" = "zalando.org/scaling-priority".
+	// Key of the label of the template whose value is the priority, an integer; a group without it has 0. OPTIONAL: "" =
+	// "zalando.org/scaling-priority".
 	Label         string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8025,88 +7858,71 @@ type ScaleDownSettings struct {
 	UnremovableNodeRecheckTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=unremovable_node_recheck_timeout,json=unremovableNodeRecheckTimeout,proto3" json:"unremovable_node_recheck_timeout,omitempty"`
 	// Most nodes being deleted at a time, empty or not.
 	MaxScaleDownParallelism *int32 `protobuf:"varint,8,opt,name=max_scale_down_parallelism,json=maxScaleDownParallelism,proto3,oneof" json:"max_scale_down_parallelism,omitempty"`
-	// Most nodes being drained at a time. Upstream's default 1 drains serially,
-	// because its drains are not checked jointly; ours are.
+	// Most nodes being drained at a time. Upstream's default 1 drains serially, because its drains are not checked
+	// jointly; ours are.
 	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
 	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them.
 	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
 	// Nodes with pods that use local storage stay.
 	SkipNodesWithLocalStorage *bool `protobuf:"varint,12,opt,name=skip_nodes_with_local_storage,json=skipNodesWithLocalStorage,proto3,oneof" json:"skip_nodes_with_local_storage,omitempty"`
-	// Nodes with pods of other controllers than ReplicationController,
-	// ReplicaSet, StatefulSet and Job stay.
+	// Nodes with pods of other controllers than ReplicationController, ReplicaSet, StatefulSet and Job stay.
 	SkipNodesWithCustomControllerPods *bool `protobuf:"varint,13,opt,name=skip_nodes_with_custom_controller_pods,json=skipNodesWithCustomControllerPods,proto3,oneof" json:"skip_nodes_with_custom_controller_pods,omitempty"`
 	// Fewest replicas of a controller whose pods may be moved.
 	MinReplicaCount *int32 `protobuf:"varint,14,opt,name=min_replica_count,json=minReplicaCount,proto3,oneof" json:"min_replica_count,omitempty"`
-	// Age from which a kube-system pod without PodDisruptionBudget no longer
-	// blocks.
+	// Age from which a kube-system pod without PodDisruptionBudget no longer blocks.
 	BlockingSystemPodDisruptionTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=blocking_system_pod_disruption_timeout,json=blockingSystemPodDisruptionTimeout,proto3" json:"blocking_system_pod_disruption_timeout,omitempty"`
 	// Leave DaemonSet pods out of utilization.
 	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,16,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
 	// Leave mirror pods out of utilization.
 	IgnoreMirrorPodsUtilization *bool `protobuf:"varint,17,opt,name=ignore_mirror_pods_utilization,json=ignoreMirrorPodsUtilization,proto3,oneof" json:"ignore_mirror_pods_utilization,omitempty"`
-	// Simulate at most this many nodes, besides those that were unneeded last
-	// time. 0 = no limit, the default. Makes a bounded run repeatable.
+	// Simulate at most this many nodes, besides those that were unneeded last time. 0 = no limit, the default. Makes a
+	// bounded run repeatable.
 	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
-	// again. The Zalando fork always does this.
+	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them again. The Zalando fork always does this.
 	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// The only orders in which candidates are tried; no nodes are exchanged then
-	// either. The best plan by `objective` is taken, among equals the one with
-	// the least eviction cost, then the first. With [NAME], one pass like
-	// upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
-	// them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
-	// plan then saves less than a pass in list order within what budgets allow at
-	// once, and one replaces the last plan only if it is better by 5 %.
+	// The only orders in which candidates are tried; no nodes are exchanged then either. The best plan by `objective` is
+	// taken, among equals the one with the least eviction cost, then the first. With [NAME], one pass like upstream.
+	// OPTIONAL: empty = the usual orders, candidates as upstream lists them, and arbitrary ones, as
+	// `PlanSettings.search_effort` allows: no new plan then saves less than a pass in list order within what budgets
+	// allow at once, and one replaces the last plan only if it is better by 5 %.
 	CandidateOrders []CandidateOrder_Code `protobuf:"varint,21,rep,packed,name=candidate_orders,json=candidateOrders,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_orders,omitempty"`
-	// Smallest hourly saving per eviction (in the currency of the prices) for
-	// which pods are moved. Default 0 = no minimum; nodes of unknown price always
-	// pass.
+	// Smallest hourly saving per eviction (in the currency of the prices) for which pods are moved. Default 0 = no
+	// minimum; nodes of unknown price always pass.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// Among similar node groups (`BalanceSettings`) the largest shrinks first,
-	// and within them the zone with the most nodes: in the order of candidates,
-	// and if a limit allows removing only some of the unneeded nodes now.
-	// Upstream does not.
+	// Among similar node groups (`BalanceSettings`) the largest shrinks first, and within them the zone with the most
+	// nodes: in the order of candidates, and if a limit allows removing only some of the unneeded nodes now. Upstream
+	// does not.
 	Balance *bool `protobuf:"varint,25,opt,name=balance,proto3,oneof" json:"balance,omitempty"`
-	// After a node group has grown, nothing is deleted for this long. Without
-	// effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
-	// their timers.
+	// After a node group has grown, nothing is deleted for this long. Without effect if `NodeGroup.last_scale_up_time` is
+	// not known. Unneeded nodes keep their timers.
 	DelayAfterAdd *durationpb.Duration `protobuf:"bytes,26,opt,name=delay_after_add,json=delayAfterAdd,proto3" json:"delay_after_add,omitempty"`
 	// The same after the deletion of a node was started.
 	DelayAfterDelete *durationpb.Duration `protobuf:"bytes,27,opt,name=delay_after_delete,json=delayAfterDelete,proto3" json:"delay_after_delete,omitempty"`
 	// The same after a deletion has failed.
 	DelayAfterFailure *durationpb.Duration `protobuf:"bytes,28,opt,name=delay_after_failure,json=delayAfterFailure,proto3" json:"delay_after_failure,omitempty"`
-	// The three delays apply to each node group separately: nodes of a group in
-	// cool-down are not candidates, so their timers start when it is over; those
-	// of other groups are removed. False: a cool-down stops all deletions.
+	// The three delays apply to each node group separately: nodes of a group in cool-down are not candidates, so their
+	// timers start when it is over; those of other groups are removed. False: a cool-down stops all deletions.
 	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
-	// What plans are compared by first: MONEY takes the plan that saves most per
-	// hour, among equals the one that frees most nodes; COUNT the other way round.
-	// With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
-	// of the plan stay, and others that save more go, as `search_effort` allows,
-	// in all waves together: then the first may save less than it could alone.
-	// Default UNSPECIFIED: MONEY if the
-	// prices of all candidates are known, else COUNT, in which nodes without price
-	// save as much as the mean. Upstream compares no plans: it removes what one
-	// pass over its list finds.
+	// What plans are compared by first: MONEY takes the plan that saves most per hour, among equals the one that frees
+	// most nodes; COUNT the other way round. With MONEY, nodes are also exchanged, unless `candidate_orders` names some:
+	// some of the plan stay, and others that save more go, as `search_effort` allows, in all waves together: then the
+	// first may save less than it could alone. Default UNSPECIFIED: MONEY if the prices of all candidates are known, else
+	// COUNT, in which nodes without price save as much as the mean. Upstream compares no plans: it removes what one pass
+	// over its list finds.
 	Objective Objective_Code `protobuf:"varint,31,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// While a larger share of all nodes is unready, and more of them than
-	// `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-	// or may still be starting, do not count.
+	// While a larger share of all nodes is unready, and more of them than `ok_total_unready_count`, no node is removed.
+	// Nodes that are being deleted, or may still be starting, do not count.
 	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
 	// Up to this many unready nodes do not stop scale-down.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
-	// disruption budgets allow now, as upstream does; so does
-	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for
-	// what it allows with all its pods healthy (`expected_pods` -
-	// `desired_healthy`), or now, if that is more; a node with more pods than that
-	// takes all of it, and its pods are evicted one after the other. Nodes of later waves are
-	// unneeded, so they get the soft taint at once, and pods that are evicted
-	// before go where they can stay.
+	// Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what disruption budgets allow now, as upstream does;
+	// so does `SearchEffort.FIRST`. In each wave after the first, a budget counts for what it allows with all its pods
+	// healthy (`expected_pods` - `desired_healthy`), or now, if that is more; a node with more pods than that takes all
+	// of it, and its pods are evicted one after the other. Nodes of later waves are unneeded, so they get the soft taint
+	// at once, and pods that are evicted before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// The utilization of a node that has devices of dynamic resource allocation
-	// of its own is their share alone, as for the Cluster Autoscaler; false = the
-	// largest of the shares of cpu, memory and devices.
+	// The utilization of a node that has devices of dynamic resource allocation of its own is their share alone, as for
+	// the Cluster Autoscaler; false = the largest of the shares of cpu, memory and devices.
 	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8352,8 +8168,7 @@ func (x *ScaleDownSettings) GetDeviceUtilizationOnly() bool {
 	return false
 }
 
-// Overrides for one node group; absent fields are taken from the general
-// settings.
+// Overrides for one node group; absent fields are taken from the general settings.
 type NodeGroupSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `ScaleDownSettings.utilization_threshold`.
@@ -8462,8 +8277,7 @@ func (x *NodeGroupSettings) GetConsolidation() Consolidation_Code {
 	return Consolidation_UNSPECIFIED
 }
 
-// Which nodes may be removed because they are not needed, as Karpenter's
-// `consolidationPolicy` and `consolidateAfter`.
+// Which nodes may be removed because they are not needed, as Karpenter's `consolidationPolicy` and `consolidateAfter`.
 type Consolidation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -8503,31 +8317,25 @@ func (*Consolidation) Descriptor() ([]byte, []int) {
 // Resource slack.
 type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
-	// cpu and memory of the nodes that are ready, not cordoned, not being deleted
-	// and without taints. From 1 on, each new node requires another one: node
+	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable cpu and memory of the nodes that are
+	// ready, not cordoned, not being deleted and without taints. From 1 on, each new node requires another one: node
 	// groups then grow to their maximum sizes.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,1,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
-	// How many standard placeholders make up an average node: each is as large as
-	// the average allocatable amount of these nodes, divided by this. Their
-	// number is such that their total is at least the extra capacity.
+	// How many standard placeholders make up an average node: each is as large as the average allocatable amount of these
+	// nodes, divided by this. Their number is such that their total is at least the extra capacity.
 	Granularity *int32 `protobuf:"varint,2,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
 	// Sizes of placeholders.
 	Strategy SlackStrategy_Code `protobuf:"varint,3,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
-	// Extra capacity by resource name, if it differs from
-	// `extra_capacity_min_rate`. OPTIONAL.
+	// Extra capacity by resource name, if it differs from `extra_capacity_min_rate`. OPTIONAL.
 	Resources map[string]*SlackAmount `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Parts of the cluster with separate slack. OPTIONAL.
 	Pools []*SlackPool `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Times at which other amounts apply; if several apply, the largest counts.
-	// OPTIONAL.
+	// Times at which other amounts apply; if several apply, the largest counts. OPTIONAL.
 	Schedules []*SlackSchedule `protobuf:"bytes,6,rep,name=schedules,proto3" json:"schedules,omitempty"`
-	// Pods that do not count as largest pod, such as databases. OPTIONAL. Pods
-	// with the annotation `trimtab.dev/slack-ignore: "true"` and DaemonSet pods
-	// never count.
+	// Pods that do not count as largest pod, such as databases. OPTIONAL. Pods with the annotation
+	// `trimtab.dev/slack-ignore: "true"` and DaemonSet pods never count.
 	IgnoredPods []*PodSelector `protobuf:"bytes,7,rep,name=ignored_pods,json=ignoredPods,proto3" json:"ignored_pods,omitempty"`
-	// Standard placeholders keep their size until their computed size differs
-	// from it by more than this share.
+	// Standard placeholders keep their size until their computed size differs from it by more than this share.
 	ResizeThreshold *float64 `protobuf:"fixed64,8,opt,name=resize_threshold,json=resizeThreshold,proto3,oneof" json:"resize_threshold,omitempty"`
 	// How a CapacityBuffer with both `replicas` and `percentage` is read.
 	CapacityBufferReading CapacityBufferReading_Code `protobuf:"varint,9,opt,name=capacity_buffer_reading,json=capacityBufferReading,proto3,enum=trimtab.v1.CapacityBufferReading_Code" json:"capacity_buffer_reading,omitempty"`
@@ -8631,14 +8439,12 @@ func (x *SlackSettings) GetCapacityBufferReading() CapacityBufferReading_Code {
 // Extra capacity of one resource.
 type SlackAmount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Share of the allocatable amount. OPTIONAL: absent =
-	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
-	// other resources.
+	// Share of the allocatable amount. OPTIONAL: absent = `extra_capacity_min_rate` of the same message for "cpu" and
+	// "memory", 0 for other resources.
 	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
 	// Least amount, in the resource's unit. OPTIONAL: absent = none.
 	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
-	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
-	// none.
+	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent = none.
 	Ceiling       *int64 `protobuf:"varint,3,opt,name=ceiling,proto3,oneof" json:"ceiling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8732,11 +8538,9 @@ func (*SlackStrategy) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
-// A part of the cluster with separate slack, in addition to that of the whole
-// cluster. Absent fields are taken from `SlackSettings`. Its placeholders
-// tolerate the taints of its nodes and of its node groups' templates, except
-// status taints ("node.kubernetes.io/...") and deletion taints; so nodes with
-// taints count here.
+// A part of the cluster with separate slack, in addition to that of the whole cluster. Absent fields are taken from
+// `SlackSettings`. Its placeholders tolerate the taints of its nodes and of its node groups' templates, except status
+// taints ("node.kubernetes.io/...") and deletion taints; so nodes with taints count here.
 type SlackPool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, unique among the pools, without "/" and ":". REQUIRED.
@@ -8745,8 +8549,8 @@ type SlackPool struct {
 	NodeGroups []string `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
 	// Labels of nodes. OPTIONAL; without `node_groups` and `nodes`, all nodes.
 	Nodes *Selector `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Key of a node label: separate slack for each of its values, such as
-	// "topology.kubernetes.io/zone". OPTIONAL: "" = for all nodes together.
+	// Key of a node label: separate slack for each of its values, such as "topology.kubernetes.io/zone". OPTIONAL: "" =
+	// for all nodes together.
 	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// `SlackSettings.extra_capacity_min_rate`.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,5,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
@@ -8858,21 +8662,18 @@ func (x *SlackPool) GetSchedules() []*SlackSchedule {
 // A time at which other amounts of slack apply.
 type SlackSchedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it begins: five fields of cron (minute, hour, day of month, month,
-	// day of week). REQUIRED.
+	// When it begins: five fields of cron (minute, hour, day of month, month, day of week). REQUIRED.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
 	// How long it lasts. REQUIRED.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Time zone of `cron`, by its name in the IANA database, such as
-	// "Europe/Berlin". OPTIONAL: "" = UTC.
+	// Time zone of `cron`, by its name in the IANA database, such as "Europe/Berlin". OPTIONAL: "" = UTC.
 	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// `SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent
-	// = unchanged.
+	// `SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent = unchanged.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,4,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
 	// `SlackSettings.resources` during this time, resource by resource. OPTIONAL.
 	Resources map[string]*SlackAmount `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Number of standard placeholders during this time, instead of the number
-	// from the rates. OPTIONAL: absent = from the rates.
+	// Number of standard placeholders during this time, instead of the number from the rates. OPTIONAL: absent = from the
+	// rates.
 	Replicas      *int32 `protobuf:"varint,6,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9045,8 +8846,8 @@ func (x *PodSelector) GetLabels() *Selector {
 // Pod deletion costs.
 type PodCostSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which pods get a cost, and how; the first target that selects a pod counts.
-	// OPTIONAL: without targets, no pod gets a cost.
+	// Which pods get a cost, and how; the first target that selects a pod counts. OPTIONAL: without targets, no pod gets
+	// a cost.
 	Targets       []*PodCostTarget `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9089,8 +8890,7 @@ func (x *PodCostSettings) GetTargets() []*PodCostTarget {
 	return nil
 }
 
-// Pods that get a cost. Without namespaces, kinds and selector, every
-// controlled pod.
+// Pods that get a cost. Without namespaces, kinds and selector, every controlled pod.
 type PodCostTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespaces. OPTIONAL: empty = all.
@@ -9170,17 +8970,13 @@ type PodCostTerm struct {
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
 	// Factor of its ranks after they are scaled to 0 to 1.
 	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
-	// OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26
-	// s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set
-	// thresholds if strategies are summed, so that each counts according to its
-	// weight.
+	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit. OPTIONAL: absent = larger than usual
+	// ranks: 2^20 for most strategies, 2^26 s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set thresholds
+	// if strategies are summed, so that each counts according to its weight.
 	Threshold *float64 `protobuf:"fixed64,3,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	// Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS,
-	// empty otherwise.
+	// Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise.
 	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// Key of the pods' annotation with a number. REQUIRED for IDLE and
-	// ACCUMULATED_WORK, empty otherwise.
+	// Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise.
 	Annotation string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
 	// Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise.
 	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`

@@ -667,8 +667,8 @@ func (DeviceAllocationMode_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{63, 0}
 }
 
-// A whole cluster. Also used, partly filled, as the `changed` part of a
-// delta: all its indices refer to its own dictionaries.
+// A whole cluster. Also used, partly filled, as the `changed` part of a delta: all its indices refer to its own
+// dictionaries.
 type ClusterSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Dictionary of strings; element 0 is "". REQUIRED when any string index is used. Duplicates are allowed.
@@ -701,12 +701,11 @@ type ClusterSnapshot struct {
 	// Workloads and CapacityBuffers that request slack. OPTIONAL: absent means none. In a delta, absent means unchanged;
 	// present replaces the whole message.
 	SlackRequests *SlackRequests `protobuf:"bytes,13,opt,name=slack_requests,json=slackRequests,proto3" json:"slack_requests,omitempty"`
-	// Devices of dynamic resource allocation and claims of them. OPTIONAL: absent
-	// means none. In a delta, absent means unchanged; present replaces the whole
-	// message.
+	// Devices of dynamic resource allocation and claims of them. OPTIONAL: absent means none. In a delta, absent means
+	// unchanged; present replaces the whole message.
 	Devices *Devices `protobuf:"bytes,14,opt,name=devices,proto3" json:"devices,omitempty"`
-	// Groups of pods that are scheduled together. (namespace, name) is unique.
-	// OPTIONAL: pods that name a group that is not listed wait for it.
+	// Groups of pods that are scheduled together. (namespace, name) is unique. OPTIONAL: pods that name a group that is
+	// not listed wait for it.
 	PodGroups []*PodGroup `protobuf:"bytes,15,rep,name=pod_groups,json=podGroups,proto3" json:"pod_groups,omitempty"`
 	// ProvisioningRequests: sets of pods for which room is requested, all or nothing. OPTIONAL: absent means none. In a
 	// delta, absent means unchanged; present replaces the whole message.
@@ -1464,11 +1463,9 @@ type PodSpec struct {
 	NodeFeatures []int32 `protobuf:"varint,23,rep,packed,name=node_features,json=nodeFeatures,proto3" json:"node_features,omitempty"`
 	// Claims of devices, in the order of `spec.resourceClaims`. OPTIONAL.
 	Claims []*PodClaim `protobuf:"bytes,24,rep,name=claims,proto3" json:"claims,omitempty"`
-	// Extended resources that containers request and that devices may satisfy,
-	// sorted by name: after the scheduler's rule for init containers, as requests
-	// of the one claim that it would make. They count where a node has none of
-	// the resource and a device class provides it; elsewhere `requests` does.
-	// OPTIONAL.
+	// Extended resources that containers request and that devices may satisfy, sorted by name: after the scheduler's rule
+	// for init containers, as requests of the one claim that it would make. They count where a node has none of the
+	// resource and a device class provides it; elsewhere `requests` does. OPTIONAL.
 	ExtendedDeviceRequests []*ExtendedDeviceRequest `protobuf:"bytes,25,rep,name=extended_device_requests,json=extendedDeviceRequests,proto3" json:"extended_device_requests,omitempty"`
 	// Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the ProvisioningRequest of the pod's
 	// namespace whose room the pod takes, as a string index. OPTIONAL: 0 = none.
@@ -2983,13 +2980,11 @@ type Node struct {
 	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has written it: scale-down and replacement
 	// leave the node alone.
 	DoNotDisrupt bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
-	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
-	// node or of its NodeClaim. It counts as a deletion in progress, as nodes do
-	// with a taint that says so (`docs/signals.md`).
+	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the node or of its NodeClaim. It counts as a
+	// deletion in progress, as nodes do with a taint that says so (`docs/signals.md`).
 	BeingDeleted bool `protobuf:"varint,18,opt,name=being_deleted,json=beingDeleted,proto3" json:"being_deleted,omitempty"`
-	// Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes
-	// the snapshot decides it. OPTIONAL: absent = that of the node's group, or
-	// unknown if the group has none.
+	// Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes the snapshot decides it. OPTIONAL:
+	// absent = that of the node's group, or unknown if the group has none.
 	PricePerHour  *float64 `protobuf:"fixed64,19,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3453,8 +3448,8 @@ type NodeGroup struct {
 	TargetSize int32 `protobuf:"varint,4,opt,name=target_size,json=targetSize,proto3" json:"target_size,omitempty"`
 	// A new node of this group. OPTIONAL: without it an existing node is used.
 	Template *NodeTemplate `protobuf:"bytes,5,opt,name=template,proto3" json:"template,omitempty"`
-	// Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
-	// absent = unknown. Also that of its nodes without `Node.price_per_hour`.
+	// Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL: absent = unknown. Also that of its
+	// nodes without `Node.price_per_hour`.
 	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	// Health. OPTIONAL.
 	Health NodeGroupHealth_Code `protobuf:"varint,7,opt,name=health,proto3,enum=trimtab.v1.NodeGroupHealth_Code" json:"health,omitempty"`

@@ -48,8 +48,8 @@ class Decision(_message.Message):
         REPLACEMENT: Decision._Code.ValueType  # 5
         """Which nodes are replaced by cheaper new ones."""
         CAPACITY_REQUESTS: Decision._Code.ValueType  # 6
-        """Which ProvisioningRequests have room, or get new nodes. It is taken before
-        all others, which count its new nodes as requested and its room as taken.
+        """Which ProvisioningRequests have room, or get new nodes. It is taken before all others, which count its new nodes
+        as requested and its room as taken.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
@@ -66,8 +66,8 @@ class Decision(_message.Message):
     REPLACEMENT: Decision.Code.ValueType  # 5
     """Which nodes are replaced by cheaper new ones."""
     CAPACITY_REQUESTS: Decision.Code.ValueType  # 6
-    """Which ProvisioningRequests have room, or get new nodes. It is taken before
-    all others, which count its new nodes as requested and its room as taken.
+    """Which ProvisioningRequests have room, or get new nodes. It is taken before all others, which count its new nodes
+    as requested and its room as taken.
     """
 
     def __init__(
@@ -83,9 +83,7 @@ Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
 @_typing.final
 class PlanRequest(_message.Message):
-    """Everything except the cluster. An answer is a function of only this message
-    and the cluster.
-    """
+    """Everything except the cluster. An answer is a function of only this message and the cluster."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -105,30 +103,24 @@ class PlanRequest(_message.Message):
     request_id: _builtins.str
     """Names the request in logs and in the answer, at most 128 bytes. OPTIONAL."""
     cluster: _builtins.str
-    """Name of the cluster; snapshots are cached per cluster and caller.
-    At most 253 bytes. OPTIONAL.
-    """
+    """Name of the cluster; snapshots are cached per cluster and caller. At most 253 bytes. OPTIONAL."""
     seed: _builtins.int
     """Breaks ties if a setting asks for a random choice. OPTIONAL."""
     base_version: _builtins.str
-    """Version of the snapshot that the streamed changes are against: objects that
-    have changed, or a `SnapshotDelta`. OPTIONAL: "" means that the stream has
-    the whole cluster: all objects, or a `ClusterSnapshot`.
+    """Version of the snapshot that the streamed changes are against: objects that have changed, or a `SnapshotDelta`.
+    OPTIONAL: "" means that the stream has the whole cluster: all objects, or a `ClusterSnapshot`.
     """
     snapshot_size_bytes: _builtins.int
-    """Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the
-    stream must carry exactly as many. With `base_version`, 0 means "nothing
-    changed". REQUIRED there; 0 with objects.
+    """Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the stream must carry exactly as many. With
+    `base_version`, 0 means "nothing changed". REQUIRED there; 0 with objects.
     """
     state_version: _builtins.str
-    """Instead of `state`, the `state_version` of an earlier answer, which the
-    planner may have cached. OPTIONAL; if both are set, `state` counts.
+    """Instead of `state`, the `state_version` of an earlier answer, which the planner may have cached. OPTIONAL; if both
+    are set, `state` counts.
     """
     @_builtins.property
     def decisions(self) -> _containers.RepeatedScalarFieldContainer[Global___Decision.Code.ValueType]:
-        """Decisions to take, without repetition. REQUIRED for Plan, ignored by
-        CheckFit.
-        """
+        """Decisions to take, without repetition. REQUIRED for Plan, ignored by CheckFit."""
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
@@ -144,24 +136,19 @@ class PlanRequest(_message.Message):
 
     @_builtins.property
     def fit_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """For CheckFit: pods to check as "namespace/name". OPTIONAL: empty means
-        every pod that is not on a node.
-        """
+        """For CheckFit: pods to check as "namespace/name". OPTIONAL: empty means every pod that is not on a node."""
 
     @_builtins.property
     def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-        `NodeVerdict.blocking_pods`; each one in the snapshot, without
-        repetition. OPTIONAL: empty means none. Ignored by CheckFit.
+        """For SCALE_DOWN: names of nodes whose blocking pods are all listed in `NodeVerdict.blocking_pods`; each one in the
+        snapshot, without repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
     @_builtins.property
     def required_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Features that the planner must have, such as "resource-limits" (README,
-        "Required features"). A planner that lacks one refuses the request with
-        FEATURE_UNKNOWN: it would otherwise ignore a setting that it does not know,
-        and remove what the setting protects. At most 256, each at most 128 bytes.
-        OPTIONAL; clients derive them from the settings.
+        """Features that the planner must have, such as "resource-limits" (README, "Required features"). A planner that lacks
+        one refuses the request with FEATURE_UNKNOWN: it would otherwise ignore a setting that it does not know, and remove
+        what the setting protects. At most 256, each at most 128 bytes. OPTIONAL; clients derive them from the settings.
         """
 
     def __init__(
@@ -236,9 +223,7 @@ class PlanResponse(_message.Message):
 
     @_builtins.property
     def diagnostics(self) -> Global___Diagnostics:
-        """Times and counts. The only part of an answer that may differ between two
-        equal requests, and only in its durations.
-        """
+        """Times and counts. The only part of an answer that may differ between two equal requests, and only in its durations."""
 
     @_builtins.property
     def replacement(self) -> Global___ReplacementDecision:
@@ -254,8 +239,8 @@ class PlanResponse(_message.Message):
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeVerdict]:
-        """What becomes of each node: one entry for every node of the snapshot, sorted
-        by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+        """What becomes of each node: one entry for every node of the snapshot, sorted by name. Empty unless SCALE_DOWN or
+        REPLACEMENT was requested.
         """
 
     def __init__(
@@ -285,9 +270,7 @@ Global___PlanResponse: _TypeAlias = PlanResponse  # noqa: Y015
 
 @_typing.final
 class PlanSummary(_message.Message):
-    """Nodes and money of one plan. Prices are in the currency of the snapshot's;
-    a month has 730 hours.
-    """
+    """Nodes and money of one plan. Prices are in the currency of the snapshot's; a month has 730 hours."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -308,21 +291,18 @@ class PlanSummary(_message.Message):
     bought_per_hour: _builtins.float
     """Price of the new nodes."""
     saved_per_month: _builtins.float
-    """`saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
-    costs more than it saves.
-    """
+    """`saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan costs more than it saves."""
     most_saved_per_hour: _builtins.float
-    """No plan saves more: the bound of replacement, else that of scale-down
-    (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+    """No plan saves more: the bound of replacement, else that of scale-down (`DecisionFigures.most_saved_per_hour`).
+    Absent = not computed.
     """
     leaving_node_count: _builtins.int
     """Nodes that are being deleted; they are in no other number."""
     coming_node_count: _builtins.int
     """Nodes that node groups requested before and that have not registered."""
     assumption: _builtins.str
-    """What is assumed of prices, for people: as no node of the snapshot has a
-    price (or, without nodes, no node group), all prices of this message and of
-    `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+    """What is assumed of prices, for people: as no node of the snapshot has a price (or, without nodes, no node group),
+    all prices of this message and of `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
     prices are the snapshot's.
     """
     removed_node_count: _builtins.int
@@ -335,8 +315,8 @@ class PlanSummary(_message.Message):
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionFigures]:
-        """One entry for each requested decision that did not fail, in the order in
-        which they were taken; each counts from where the one before ends.
+        """One entry for each requested decision that did not fail, in the order in which they were taken; each counts from
+        where the one before ends.
         """
 
     @_builtins.property
@@ -424,9 +404,7 @@ class DecisionFigures(_message.Message):
     decision: Global___Decision.Code.ValueType
     """The decision."""
     removed_node_count: _builtins.int
-    """Nodes that go, in all waves, as far as none of the decisions before removes
-    them.
-    """
+    """Nodes that go, in all waves, as far as none of the decisions before removes them."""
     added_node_count: _builtins.int
     """New nodes."""
     saved_per_hour: _builtins.float
@@ -434,18 +412,15 @@ class DecisionFigures(_message.Message):
     bought_per_hour: _builtins.float
     """Price of the new nodes."""
     objective: Global___Objective.Code.ValueType
-    """What plans were compared by first. Of SCALE_UP: MONEY with the expanders
-    CHEAPEST_PLAN, which is the default where the prices of all node groups that
-    may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+    """What plans were compared by first. Of SCALE_UP: MONEY with the expanders CHEAPEST_PLAN, which is the default where
+    the prices of all node groups that may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
     others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
     """
     most_saved_per_hour: _builtins.float
-    """No plan of this decision saves more, from where the decision before ends. Of
-    SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
-    memory, of all nodes and of nodes outside of which some pods have no place,
-    with fractions of nodes, as of this loop or of the last one that compared
-    plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
-    costs less, by a linear programme. Absent = not computed.
+    """No plan of this decision saves more, from where the decision before ends. Of SCALE_DOWN: no set of the candidates,
+    in all waves: an upper bound by cpu and memory, of all nodes and of nodes outside of which some pods have no place,
+    with fractions of nodes, as of this loop or of the last one that compared plans. Of REPLACEMENT: no cluster of
+    these node groups that holds these pods costs less, by a linear programme. Absent = not computed.
     """
     @_builtins.property
     def after(self) -> Global___ClusterFigures:
@@ -528,24 +503,19 @@ class NodeVerdict(_message.Message):
     instance_type: _builtins.str
     """Its instance type; "" = it has no label for it."""
     price_per_hour: _builtins.float
-    """Its price for one hour; absent = unknown. By assumed rates if
-    `PlanSummary.assumption` says so.
-    """
+    """Its price for one hour; absent = unknown. By assumed rates if `PlanSummary.assumption` says so."""
     utilization: _builtins.float
-    """The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
-    to 1 and above; absent = not computed, as without SCALE_DOWN.
+    """The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0 to 1 and above; absent = not
+    computed, as without SCALE_DOWN.
     """
     wave: _builtins.int
-    """Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
-    GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
-    what disruption budgets allow now. The nodes of each further wave can go once
-    the pods evicted in the waves before run again, so that budgets allow
-    evictions again.
+    """Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and GOES_LATER, of replacement with
+    REPLACED; else 0. Wave 1 of scale-down is what disruption budgets allow now. The nodes of each further wave can go
+    once the pods evicted in the waves before run again, so that budgets allow evictions again.
     """
     reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """With GOES_LATER, why it does not go now; else why scale-down does not remove
-    it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
-    requested.
+    """With GOES_LATER, why it does not go now; else why scale-down does not remove it, also with REPLACED. UNSPECIFIED =
+    no reason, or scale-down was not requested.
     """
     why: _builtins.str
     """One clause with the reason, for people; it fits one node or many. "" = none."""
@@ -561,28 +531,25 @@ class NodeVerdict(_message.Message):
 
     @_builtins.property
     def blocking_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
-        """Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
-        PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
-        find no place elsewhere are not listed.
+        """Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a PodDisruptionBudget keeps from being evicted,
+        sorted by name. Pods that only find no place elsewhere are not listed.
         """
 
     @_builtins.property
     def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
-        blocking pod, keyed by `PredicateReason` name.
+        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the blocking pod, keyed by
+        `PredicateReason` name.
         """
 
     @_builtins.property
     def replaced_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
-        pods, sorted; empty = all of them go to nodes that stay.
+        """With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its pods, sorted; empty = all of them go
+        to nodes that stay.
         """
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
-        without interruption.
-        """
+        """With GOES_NOW and GOES_LATER: since when scale-down has not needed it, without interruption."""
 
     def __init__(
         self,
@@ -634,9 +601,7 @@ class NodeFate(_message.Message):
     class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[NodeFate._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNSPECIFIED: NodeFate._Code.ValueType  # 0
-        """No decision says it: SCALE_DOWN failed or was not requested, and the node
-        is not replaced.
-        """
+        """No decision says it: SCALE_DOWN failed or was not requested, and the node is not replaced."""
         GOES_NOW: NodeFate._Code.ValueType  # 1
         """It is drained and deleted now, or deleted if no pod has to move."""
         GOES_LATER: NodeFate._Code.ValueType  # 2
@@ -648,17 +613,13 @@ class NodeFate(_message.Message):
         LEAVING: NodeFate._Code.ValueType  # 5
         """It is being deleted already."""
         COMING: NodeFate._Code.ValueType  # 6
-        """It has registered and may still be starting
-        (`PlannerSettings.max_node_startup_time`); no decision removes it.
-        """
+        """It has registered and may still be starting (`PlannerSettings.max_node_startup_time`); no decision removes it."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
 
     UNSPECIFIED: NodeFate.Code.ValueType  # 0
-    """No decision says it: SCALE_DOWN failed or was not requested, and the node
-    is not replaced.
-    """
+    """No decision says it: SCALE_DOWN failed or was not requested, and the node is not replaced."""
     GOES_NOW: NodeFate.Code.ValueType  # 1
     """It is drained and deleted now, or deleted if no pod has to move."""
     GOES_LATER: NodeFate.Code.ValueType  # 2
@@ -670,9 +631,7 @@ class NodeFate(_message.Message):
     LEAVING: NodeFate.Code.ValueType  # 5
     """It is being deleted already."""
     COMING: NodeFate.Code.ValueType  # 6
-    """It has registered and may still be starting
-    (`PlannerSettings.max_node_startup_time`); no decision removes it.
-    """
+    """It has registered and may still be starting (`PlannerSettings.max_node_startup_time`); no decision removes it."""
 
     def __init__(
         self,
@@ -727,9 +686,8 @@ class Diagnostics(_message.Message):
 
     @_builtins.property
     def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Notes on the objects of this request, such as a kind that is not read, or a
-        PersistentVolumeClaim that a pod names and that is missing; the first of
-        them. Empty with the compact form.
+        """Notes on the objects of this request, such as a kind that is not read, or a PersistentVolumeClaim that a pod names
+        and that is missing; the first of them. Empty with the compact form.
         """
 
     def __init__(
@@ -787,19 +745,16 @@ class DecisionSummary(_message.Message):
     decision: Global___Decision.Code.ValueType
     """The decision."""
     result: _builtins.str
-    """Outcome: the name of a value of the decision's result, such as
-    "SCALE_DOWN_NO_CANDIDATES".
-    """
+    """Outcome: the name of a value of the decision's result, such as "SCALE_DOWN_NO_CANDIDATES"."""
     failed: _builtins.bool
-    """The decision ended with an error of the planner, as one of `notes` says:
-    its result is "…_ERROR" and has no content, which means nothing and must
-    not be acted on; its state is that of the request; the other decisions are
-    as if it had not been requested.
+    """The decision ended with an error of the planner, as one of `notes` says: its result is "…_ERROR" and has no
+    content, which means nothing and must not be acted on; its state is that of the request; the other decisions are as
+    if it had not been requested.
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Numbers by name, such as "unneeded": 3. The names depend on the decision;
-        README, "Diagnostics", has those of the searches.
+        """Numbers by name, such as "unneeded": 3. The names depend on the decision; README, "Diagnostics", has those of the
+        searches.
         """
 
     def __init__(
@@ -892,17 +847,14 @@ class ScaleUpDecision(_message.Message):
     detail: _builtins.str
     """More about `result`, for people."""
     price_per_hour: _builtins.float
-    """Hourly cost of the new nodes, without those of unknown price, in the
-    currency of the prices.
-    """
+    """Hourly cost of the new nodes, without those of unknown price, in the currency of the prices."""
     evaluated: _builtins.int
     """Number of options computed."""
     not_evaluated: _builtins.int
     """Number of node groups left out because of the bound."""
     incomplete: _builtins.bool
-    """Whether the plan stopped at its bound: after its last new nodes, pods of
-    `unschedulable` are left that more nodes might help. Their reason for the
-    node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
+    """Whether the plan stopped at its bound: after its last new nodes, pods of `unschedulable` are left that more nodes
+    might help. Their reason for the node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
     continues. All places in the plan are valid. False = the plan is complete.
     """
     @_builtins.property
@@ -911,16 +863,15 @@ class ScaleUpDecision(_message.Message):
 
     @_builtins.property
     def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
-        """Pods that no node group helps and that fit no node once the new nodes are
-        there, by reason; sorted by the first pod.
+        """Pods that no node group helps and that fit no node once the new nodes are there, by reason; sorted by the first
+        pod.
         """
 
     @_builtins.property
     def places(self) -> Global___Places:
-        """Where pods that wait, and placeholders of slack, find room: on existing
-        nodes, for which no node is added and which a scale-down in the same answer
-        keeps; on nodes that were requested before; and on the new nodes. Sorted by
-        pod, first all on existing or requested nodes.
+        """Where pods that wait, and placeholders of slack, find room: on existing nodes, for which no node is added and which
+        a scale-down in the same answer keeps; on nodes that were requested before; and on the new nodes. Sorted by pod,
+        first all on existing or requested nodes.
         """
 
     @_builtins.property
@@ -937,25 +888,22 @@ class ScaleUpDecision(_message.Message):
 
     @_builtins.property
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods of `places` on existing or requested nodes that the scheduler can bind
-        only once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity, or because their gang needs them for its minimum;
-        sorted. All others on these nodes fit both before and after the new nodes
-        register.
+        """Pods of `places` on existing or requested nodes that the scheduler can bind only once the new nodes, or pods on
+        them, are there, because of a topology spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All others on these nodes fit both before and after the new nodes register.
         """
 
     @_builtins.property
     def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
-        """Placeholders of slack that have no node after this plan, not even a new
-        one, by reason; that of the most comes first. A note counts them.
+        """Placeholders of slack that have no node after this plan, not even a new one, by reason; that of the most comes
+        first. A note counts them.
         """
 
     @_builtins.property
     def gangs(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangResult]:
-        """One entry per pod group with pending pods that is a gang, is bound to one
-        domain, or cannot be read; sorted by group. A gang has places for
-        `min_count` of its pods, or its pending pods have no place at all: they are
-        in `unschedulable`, or in `skipped` while fewer than `min_count` exist.
+        """One entry per pod group with pending pods that is a gang, is bound to one domain, or cannot be read; sorted by
+        group. A gang has places for `min_count` of its pods, or its pending pods have no place at all: they are in
+        `unschedulable`, or in `skipped` while fewer than `min_count` exist.
         """
 
     def __init__(
@@ -1007,44 +955,38 @@ class GangResult(_message.Message):
     group: _builtins.str
     """The group, as "namespace/name"."""
     min_count: _builtins.int
-    """Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0
-    if the group cannot be read.
-    """
+    """Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0 if the group cannot be read."""
     existing_count: _builtins.int
     """Its pods that exist, without those that have ended or are terminating."""
     bound_count: _builtins.int
     """Those of them that are on nodes."""
     placed_count: _builtins.int
-    """Pending pods with a place in this plan: on existing, upcoming or new nodes.
-    0, or with `bound_count` and `ahead_count` at least `min_count`.
+    """Pending pods with a place in this plan: on existing, upcoming or new nodes. 0, or with `bound_count` and
+    `ahead_count` at least `min_count`.
     """
     on_new_nodes_count: _builtins.int
     """Those of them on nodes that this plan adds."""
     ahead_count: _builtins.int
-    """Pods that do not exist yet and have a place
-    (`GangSettings.count_missing_members`).
-    """
+    """Pods that do not exist yet and have a place (`GangSettings.count_missing_members`)."""
     domain: _builtins.str
     """Value of its topology key for all its places; "" = none, or not bound."""
     reason: _reason_pb2.GangReason.Code.ValueType
     """Why it has no places; UNSPECIFIED if it has."""
     lacking_count: _builtins.int
-    """How many more pods must find a place for `min_count`, with the places that
-    were found; 0 if it has places, or if places were not looked for.
+    """How many more pods must find a place for `min_count`, with the places that were found; 0 if it has places, or if
+    places were not looked for.
     """
     detail: _builtins.str
     """What it lacks, or what follows from a `problem`; one sentence, for people."""
     @_builtins.property
     def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Node groups that would complete it if their limits were larger, sorted by
-        id; with the reasons that are about limits.
+        """Node groups that would complete it if their limits were larger, sorted by id; with the reasons that are about
+        limits.
         """
 
     @_builtins.property
     def release(self) -> Global___Release:
-        """Its nodes, if it cannot be completed. SCALE_DOWN removes them without
-        waiting. Absent = none.
-        """
+        """Its nodes, if it cannot be completed. SCALE_DOWN removes them without waiting. Absent = none."""
 
     def __init__(
         self,
@@ -1091,9 +1033,7 @@ class ScaleUpSplit(_message.Message):
     max_size: _builtins.int
     """Largest size of the node group, in nodes."""
     price_per_hour: _builtins.float
-    """What the new nodes cost for one hour, in the currency of the prices; absent
-    = unknown.
-    """
+    """What the new nodes cost for one hour, in the currency of the prices; absent = unknown."""
     def __init__(
         self,
         *,
@@ -1129,17 +1069,14 @@ class Places(_message.Message):
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The nodes of the other columns, each once; element 0 is "". A node that does
-        not exist has the id of its node group, "#", and its number among the new
-        nodes of that group in the decision, from 0, or "upcoming" if it was
+        """The nodes of the other columns, each once; element 0 is "". A node that does not exist has the id of its node
+        group, "#", and its number among the new nodes of that group in the decision, from 0, or "upcoming" if it was
         requested before.
         """
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
-        0 for all.
-        """
+        """Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty = 0 for all."""
 
     @_builtins.property
     def destinations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -1215,8 +1152,8 @@ class Shortfall(_message.Message):
     """One sentence, for people."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The pods, as "namespace/name", or placeholders by their names; sorted. Empty
-        if the message around it names what lacks room.
+        """The pods, as "namespace/name", or placeholders by their names; sorted. Empty if the message around it names what
+        lacks room.
         """
 
     @_builtins.property
@@ -1225,8 +1162,8 @@ class Shortfall(_message.Message):
 
     @_builtins.property
     def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
-        """With PREDICATE_FAILED: node group id to the first predicate, in the
-        scheduler's order, that refuses them on a new node of that group.
+        """With PREDICATE_FAILED: node group id to the first predicate, in the scheduler's order, that refuses them on a new
+        node of that group.
         """
 
     def __init__(
@@ -1247,9 +1184,7 @@ Global___Shortfall: _TypeAlias = Shortfall  # noqa: Y015
 
 @_typing.final
 class Release(_message.Message):
-    """Nodes that were ordered for what can no longer be completed, and of which no
-    decision of the answer makes use.
-    """
+    """Nodes that were ordered for what can no longer be completed, and of which no decision of the answer makes use."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1281,9 +1216,7 @@ class Release(_message.Message):
 
     @_builtins.property
     def upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Node group id to the number of nodes that have not registered. The target
-        size may be reduced by as many.
-        """
+        """Node group id to the number of nodes that have not registered. The target size may be reduced by as many."""
 
     def __init__(
         self,
@@ -1343,9 +1276,7 @@ class ScaleUpOption(_message.Message):
     node_group: _builtins.str
     """Id of the node group."""
     choice: _builtins.int
-    """Number of the choice, from 0: after each choice, new options are computed
-    for the remaining pods.
-    """
+    """Number of the choice, from 0: after each choice, new options are computed for the remaining pods."""
     node_count: _builtins.int
     """New nodes, > 0."""
     pod_count: _builtins.int
@@ -1357,12 +1288,10 @@ class ScaleUpOption(_message.Message):
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED when it was."""
     decided_by: Global___Expander.Code.ValueType
-    """With NOT_CHOSEN: the expander that preferred another option. It may be one
-    that is not configured itself. PRICE decides before RANDOM among options
-    of known price that all other expanders rate equal, there without regard
-    to the preferred size of nodes. With `SearchEffort.BEST`, or if the settings
-    name no expanders, MOST_PODS, or CHEAPEST_PLAN if PRICE comes first, are
-    also tried, and used if their plan is better; a note says so.
+    """With NOT_CHOSEN: the expander that preferred another option. It may be one that is not configured itself. PRICE
+    decides before RANDOM among options of known price that all other expanders rate equal, there without regard to the
+    preferred size of nodes. With `SearchEffort.BEST`, or if the settings name no expanders, MOST_PODS, or
+    CHEAPEST_PLAN if PRICE comes first, are also tried, and used if their plan is better; a note says so.
     """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
@@ -1440,23 +1369,18 @@ class Expander(_message.Message):
         PRICE: Expander._Code.ValueType  # 4
         """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
         PRIORITY: Expander._Code.ValueType  # 5
-        """Highest rank among regular expressions on the node group's id:
-        `ScaleUpSettings.priority`.
-        """
+        """Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`."""
         HIGHEST_PRIORITY: Expander._Code.ValueType  # 6
-        """Highest number in a label of the node group's template:
-        `ScaleUpSettings.highest_priority`.
-        """
+        """Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`."""
         BALANCED: Expander._Code.ValueType  # 7
         """Smallest node group among similar ones, so that sizes become equal."""
         CHEAPEST_PLAN: Expander._Code.ValueType  # 8
-        """All node groups at once: the plan with the lowest total price, or with
-        the fewest nodes if prices are missing. Only as the first one.
+        """All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
+        Only as the first one.
         """
         RANDOM: Expander._Code.ValueType  # 9
-        """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-        not. Unless it is the only one, options that the others rate equal are
-        first compared by price, if all of them have one.
+        """A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
+        that the others rate equal are first compared by price, if all of them have one.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
@@ -1471,23 +1395,18 @@ class Expander(_message.Message):
     PRICE: Expander.Code.ValueType  # 4
     """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
     PRIORITY: Expander.Code.ValueType  # 5
-    """Highest rank among regular expressions on the node group's id:
-    `ScaleUpSettings.priority`.
-    """
+    """Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`."""
     HIGHEST_PRIORITY: Expander.Code.ValueType  # 6
-    """Highest number in a label of the node group's template:
-    `ScaleUpSettings.highest_priority`.
-    """
+    """Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`."""
     BALANCED: Expander.Code.ValueType  # 7
     """Smallest node group among similar ones, so that sizes become equal."""
     CHEAPEST_PLAN: Expander.Code.ValueType  # 8
-    """All node groups at once: the plan with the lowest total price, or with
-    the fewest nodes if prices are missing. Only as the first one.
+    """All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
+    Only as the first one.
     """
     RANDOM: Expander.Code.ValueType  # 9
-    """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-    not. Unless it is the only one, options that the others rate equal are
-    first compared by price, if all of them have one.
+    """A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
+    that the others rate equal are first compared by price, if all of them have one.
     """
 
     def __init__(
@@ -1503,9 +1422,8 @@ Global___Expander: _TypeAlias = Expander  # noqa: Y015
 
 @_typing.final
 class CapacityRequestsDecision(_message.Message):
-    """What is answered to ProvisioningRequests. Real pods that wait come before
-    requests without booking, as the scheduler binds them at once; of requests,
-    those of higher priority come first, then older ones.
+    """What is answered to ProvisioningRequests. Real pods that wait come before requests without booking, as the scheduler
+    binds them at once; of requests, those of higher priority come first, then older ones.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1521,27 +1439,22 @@ class CapacityRequestsDecision(_message.Message):
     detail: _builtins.str
     """More about `result`, for people."""
     price_per_hour: _builtins.float
-    """Hourly cost of the new nodes, without those of unknown price, in the
-    currency of the prices.
-    """
+    """Hourly cost of the new nodes, without those of unknown price, in the currency of the prices."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityAnswer]:
-        """The requests of the classes that are answered, sorted by namespace and name;
-        none that has ended (Failed, BookingExpired, CapacityRevoked).
+        """The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
+        BookingExpired, CapacityRevoked).
         """
 
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
-        """Growth of node groups for all requests together, sorted by node group. Other
-        decisions of the same answer count these nodes as requested: `current_size`
-        of their splits is `new_size` of these.
+        """Growth of node groups for all requests together, sorted by node group. Other decisions of the same answer count
+        these nodes as requested: `current_size` of their splits is `new_size` of these.
         """
 
     @_builtins.property
     def release(self) -> Global___Release:
-        """Nodes of requests that can no longer be completed, to be deleted at once.
-        Absent = none.
-        """
+        """Nodes of requests that can no longer be completed, to be deleted at once. Absent = none."""
 
     def __init__(
         self,
@@ -1608,9 +1521,7 @@ class CapacityAnswer(_message.Message):
 
     @_builtins.property
     def shortfall(self) -> Global___Shortfall:
-        """Why no node of a group helps the pods without room. Absent = they have room,
-        or places were not looked for.
-        """
+        """Why no node of a group helps the pods without room. Absent = they have room, or places were not looked for."""
 
     @_builtins.property
     def release(self) -> Global___Release:
@@ -1657,8 +1568,8 @@ class CapacityPlace(_message.Message):
     node_group: _builtins.str
     """Id of the node group of a coming or new node; "" = it exists."""
     number: _builtins.int
-    """Number of a coming or new node among those of its group, from 0: those that
-    were requested before, then those of `CapacityRequestsDecision.splits`.
+    """Number of a coming or new node among those of its group, from 0: those that were requested before, then those of
+    `CapacityRequestsDecision.splits`.
     """
     pod_count: _builtins.int
     """Pods that have room there."""
@@ -1698,83 +1609,57 @@ class CapacityOutcome(_message.Message):
         FOUND: CapacityOutcome._Code.ValueType  # 1
         """There is room; it is booked. Provisioned, CapacityIsFound."""
         PROVISIONED: CapacityOutcome._Code.ValueType  # 2
-        """New nodes are ordered, with which there is room; it is booked.
-        Provisioned, CapacityIsProvisioned.
-        """
+        """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
         COMING: CapacityOutcome._Code.ValueType  # 3
-        """With `ProvisionedWhen.READY`: there will be room once nodes that are
-        coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+        """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
+        Provisioned, CapacityIsOrdered.
         """
         BOOKED: CapacityOutcome._Code.ValueType  # 4
         """It is provisioned, and its room is still held."""
         NOT_FOUND: CapacityOutcome._Code.ValueType  # 5
-        """There is not enough room now; it is tried again. Not Provisioned,
-        CapacityIsNotFound.
-        """
+        """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
         INVALID: CapacityOutcome._Code.ValueType  # 6
         """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
         FAILED: CapacityOutcome._Code.ValueType  # 7
-        """There is not enough room, and it asks for no second try. Failed,
-        CapacityIsNotFound.
-        """
+        """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
         EXPIRED: CapacityOutcome._Code.ValueType  # 8
         """Room was sought for as long as it says. Failed, Expired."""
         BOOKING_EXPIRED: CapacityOutcome._Code.ValueType  # 9
-        """The time of its booking is over. BookingExpired,
-        CapacityReservationTimeExpired.
-        """
+        """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
         CONSUMED: CapacityOutcome._Code.ValueType  # 10
-        """As many pods as it has have started. BookingExpired,
-        CapacityBookingConsumed.
-        """
+        """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
         REVOKED: CapacityOutcome._Code.ValueType  # 11
-        """Nodes with its room are gone or did not come, and no others can be had.
-        CapacityRevoked, CapacityIsLost.
-        """
+        """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message. The conditions that follow
-        are named behind them.
-        """
+        """The values; their meaning is that of the message. The conditions that follow are named behind them."""
 
     UNSPECIFIED: CapacityOutcome.Code.ValueType  # 0
     """Never sent."""
     FOUND: CapacityOutcome.Code.ValueType  # 1
     """There is room; it is booked. Provisioned, CapacityIsFound."""
     PROVISIONED: CapacityOutcome.Code.ValueType  # 2
-    """New nodes are ordered, with which there is room; it is booked.
-    Provisioned, CapacityIsProvisioned.
-    """
+    """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
     COMING: CapacityOutcome.Code.ValueType  # 3
-    """With `ProvisionedWhen.READY`: there will be room once nodes that are
-    coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+    """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
+    Provisioned, CapacityIsOrdered.
     """
     BOOKED: CapacityOutcome.Code.ValueType  # 4
     """It is provisioned, and its room is still held."""
     NOT_FOUND: CapacityOutcome.Code.ValueType  # 5
-    """There is not enough room now; it is tried again. Not Provisioned,
-    CapacityIsNotFound.
-    """
+    """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
     INVALID: CapacityOutcome.Code.ValueType  # 6
     """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
     FAILED: CapacityOutcome.Code.ValueType  # 7
-    """There is not enough room, and it asks for no second try. Failed,
-    CapacityIsNotFound.
-    """
+    """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
     EXPIRED: CapacityOutcome.Code.ValueType  # 8
     """Room was sought for as long as it says. Failed, Expired."""
     BOOKING_EXPIRED: CapacityOutcome.Code.ValueType  # 9
-    """The time of its booking is over. BookingExpired,
-    CapacityReservationTimeExpired.
-    """
+    """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
     CONSUMED: CapacityOutcome.Code.ValueType  # 10
-    """As many pods as it has have started. BookingExpired,
-    CapacityBookingConsumed.
-    """
+    """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
     REVOKED: CapacityOutcome.Code.ValueType  # 11
-    """Nodes with its room are gone or did not come, and no others can be had.
-    CapacityRevoked, CapacityIsLost.
-    """
+    """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     def __init__(
         self,
@@ -1844,8 +1729,8 @@ class SlackDecision(_message.Message):
     OBJECTS_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     price_per_hour: _builtins.float
-    """Hourly cost of the room that placeholders hold, in the currency of the
-    prices, without nodes of unknown price; absent = no price is known.
+    """Hourly cost of the room that placeholders hold, in the currency of the prices, without nodes of unknown price;
+    absent = no price is known.
     """
     result: _reason_pb2.SlackResult.Code.ValueType
     """Outcome."""
@@ -1853,22 +1738,18 @@ class SlackDecision(_message.Message):
     """More about `result`, for people."""
     @_builtins.property
     def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
-        """Placeholders to keep: those of one set together, sets by name, then by
-        number.
-        """
+        """Placeholders to keep: those of one set together, sets by name, then by number."""
 
     @_builtins.property
     def desired(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resource name to amount that should be kept free, in the resource's unit:
-        the amounts from the rates, plus the requests of all copies of workloads'
-        pods and of CapacityBuffers.
+        """Resource name to amount that should be kept free, in the resource's unit: the amounts from the rates, plus the
+        requests of all copies of workloads' pods and of CapacityBuffers.
         """
 
     @_builtins.property
     def pushed_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of placeholders of the last answer whose room was taken by pods, or
-        whose node is being removed, and of others of their gangs that have left
-        their nodes with them, sorted.
+        """Names of placeholders of the last answer whose room was taken by pods, or whose node is being removed, and of
+        others of their gangs that have left their nodes with them, sorted.
         """
 
     @_builtins.property
@@ -1877,22 +1758,17 @@ class SlackDecision(_message.Message):
 
     @_builtins.property
     def present(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resource name to amount that placeholders on nodes keep free, in the
-        resource's unit.
-        """
+        """Resource name to amount that placeholders on nodes keep free, in the resource's unit."""
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Problems, for people: an unreadable annotation of a workload, a
-        CapacityBuffer with a dangling reference, a placeholder for which no node
-        and no node group has room; each with its name.
+        """Problems, for people: an unreadable annotation of a workload, a CapacityBuffer with a dangling reference, a
+        placeholder for which no node and no node group has room; each with its name.
         """
 
     @_builtins.property
     def objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackObject]:
-        """Workloads and CapacityBuffers that request slack, including those with
-        problems, sorted by name.
-        """
+        """Workloads and CapacityBuffers that request slack, including those with problems, sorted by name."""
 
     def __init__(
         self,
@@ -1942,8 +1818,8 @@ class SlackObject(_message.Message):
     asked_gang_count: _builtins.int
     """Gangs for which it requests room; 0 = for single pods. >= 0."""
     present_gang_count: _builtins.int
-    """Those of them that have room for all of their pods on nodes; the others have
-    room for none. >= 0, at most `asked_gang_count`.
+    """Those of them that have room for all of their pods on nodes; the others have room for none. >= 0, at most
+    `asked_gang_count`.
     """
     topology_key: _builtins.str
     """Label of which all nodes of one gang have the same value; "" = none."""
@@ -1968,9 +1844,7 @@ Global___SlackObject: _TypeAlias = SlackObject  # noqa: Y015
 
 @_typing.final
 class Placeholder(_message.Message):
-    """A pod that does not exist but keeps room free. All decisions simulate it as a
-    pod with its spec and labels.
-    """
+    """A pod that does not exist but keeps room free. All decisions simulate it as a pod with its spec and labels."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1986,12 +1860,10 @@ class Placeholder(_message.Message):
     POOL_FIELD_NUMBER: _builtins.int
     IS_IN_GANG_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name, unique: that of its set, "-", its number in the set. Sets are
-    "standard", "largest", "largest-cpu", "largest-memory" and names of
-    resources, behind the name of the pool and ":" in a pool (and the value of
-    its topology key and ":"); workloads and CapacityBuffers have sets named
-    "Kind/namespace/name", and gangs ":" and a number behind that. No pod's
-    "namespace/name" is equal to it.
+    """Name, unique: that of its set, "-", its number in the set. Sets are "standard", "largest", "largest-cpu",
+    "largest-memory" and names of resources, behind the name of the pool and ":" in a pool (and the value of its
+    topology key and ":"); workloads and CapacityBuffers have sets named "Kind/namespace/name", and gangs ":" and a
+    number behind that. No pod's "namespace/name" is equal to it.
     """
     cpu_milli: _builtins.int
     """CPU in milli-cores, as in its spec."""
@@ -2002,9 +1874,7 @@ class Placeholder(_message.Message):
     kind: Global___PlaceholderKind.Code.ValueType
     """Where its size comes from."""
     for_object: _builtins.str
-    """Workload or CapacityBuffer that it is for, as "Kind/namespace/name"; "" =
-    any pod.
-    """
+    """Workload or CapacityBuffer that it is for, as "Kind/namespace/name"; "" = any pod."""
     spec: _builtins.int
     """Index into `pod_specs` of the dictionary beside it."""
     label_set: _builtins.int
@@ -2108,9 +1978,7 @@ class ScaleDownDecision(_message.Message):
     """More about `result`, for people."""
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
-        """Nodes whose pods, all together, fit on the nodes that stay; sorted by
-        name.
-        """
+        """Nodes whose pods, all together, fit on the nodes that stay; sorted by name."""
 
     @_builtins.property
     def places(self) -> Global___Places:
@@ -2159,8 +2027,8 @@ class BlockingPod(_message.Message):
     """Why it must not be evicted."""
     @_builtins.property
     def reasons(self) -> _containers.RepeatedScalarFieldContainer[_reason_pb2.BlockingPodReason.Code.ValueType]:
-        """Every reason, `reason` first, then in the order in which the rules are
-        applied: the pod can be evicted once all of them are lifted.
+        """Every reason, `reason` first, then in the order in which the rules are applied: the pod can be evicted once all of
+        them are lifted.
         """
 
     def __init__(
@@ -2197,13 +2065,9 @@ class CandidateOrder(_message.Message):
         EVICTION_COST: CandidateOrder._Code.ValueType  # 2
         """Fewest evictions first, rated by pod deletion cost and priority."""
         PRICE: CandidateOrder._Code.ValueType  # 3
-        """Most expensive node first, by price per unit of the larger of its
-        utilizations.
-        """
+        """Most expensive node first, by price per unit of the larger of its utilizations."""
         NAME: CandidateOrder._Code.ValueType  # 4
-        """Empty nodes, then the others, each by name: what upstream does when its node
-        list is sorted.
-        """
+        """Empty nodes, then the others, each by name: what upstream does when its node list is sorted."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
@@ -2213,13 +2077,9 @@ class CandidateOrder(_message.Message):
     EVICTION_COST: CandidateOrder.Code.ValueType  # 2
     """Fewest evictions first, rated by pod deletion cost and priority."""
     PRICE: CandidateOrder.Code.ValueType  # 3
-    """Most expensive node first, by price per unit of the larger of its
-    utilizations.
-    """
+    """Most expensive node first, by price per unit of the larger of its utilizations."""
     NAME: CandidateOrder.Code.ValueType  # 4
-    """Empty nodes, then the others, each by name: what upstream does when its node
-    list is sorted.
-    """
+    """Empty nodes, then the others, each by name: what upstream does when its node list is sorted."""
 
     def __init__(
         self,
@@ -2245,14 +2105,12 @@ class UnneededNode(_message.Message):
     node: _builtins.str
     """Name of the node. When it goes, and why not now: `PlanResponse.nodes`."""
     eviction_cost: _builtins.float
-    """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-    2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
-    moving all of it is shared equally: the mean over the gang's nodes.
+    """Cost rating of moving its pods: the sum over pods of 1 + deletion cost / 2^27 + priority / 2^25, clamped to -10 to
+    10. With `gang`, the cost of moving all of it is shared equally: the mean over the gang's nodes.
     """
     gang: _builtins.str
-    """The gang that moves whole from this node and others, as "namespace/name":
-    of the nodes with the same value all go at the same time, or none, see
-    `NodeToDelete.gang`. "" = the node goes independently of others.
+    """The gang that moves whole from this node and others, as "namespace/name": of the nodes with the same value all go
+    at the same time, or none, see `NodeToDelete.gang`. "" = the node goes independently of others.
     """
     @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
@@ -2285,8 +2143,8 @@ class NodeAssumption(_message.Message):
     pods_to_move_count: _builtins.int
     """Number of pods that are to be moved."""
     pods_to_move_digest: _builtins.str
-    """Digest over the sorted uids of the pods to be moved: first 16 hex digits
-    of SHA-256 over the uids, each followed by a line feed.
+    """Digest over the sorted uids of the pods to be moved: first 16 hex digits of SHA-256 over the uids, each followed by
+    a line feed.
     """
     def __init__(
         self,
@@ -2340,20 +2198,17 @@ class ReplacementDecision(_message.Message):
     detail: _builtins.str
     """More about `result`, for people."""
     incomplete: _builtins.bool
-    """Whether the search was stopped by the deadline or its budget of work. The
-    plan is valid; a later one may save more.
-    """
+    """Whether the search was stopped by the deadline or its budget of work. The plan is valid; a later one may save more."""
     @_builtins.property
     def waves(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementWave]:
-        """The chosen plan, wave by wave. The new nodes of a wave are ready before the
-        first pod of the wave is evicted; a wave begins when the pods of the wave
-        before run again. Empty unless `result` is REPLACEMENT_PLANNED.
+        """The chosen plan, wave by wave. The new nodes of a wave are ready before the first pod of the wave is evicted; a
+        wave begins when the pods of the wave before run again. Empty unless `result` is REPLACEMENT_PLANNED.
         """
 
     @_builtins.property
     def frontier(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementOption]:
-        """Plans from careful to bold, by nodes that leave: each saves more and moves
-        more than the one before. The chosen one is among them.
+        """Plans from careful to bold, by nodes that leave: each saves more and moves more than the one before. The chosen one
+        is among them.
         """
 
     @_builtins.property
@@ -2396,8 +2251,8 @@ class ReplacementWave(_message.Message):
     EVICTED_POD_COUNT_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
     saving_per_hour: _builtins.float
-    """What the wave saves for one hour: the price of the nodes that go without
-    that of the new ones. Below 0 only if later waves save more.
+    """What the wave saves for one hour: the price of the nodes that go without that of the new ones. Below 0 only if
+    later waves save more.
     """
     evicted_pod_count: _builtins.int
     """Pods that are evicted."""
@@ -2413,8 +2268,8 @@ class ReplacementWave(_message.Message):
 
     @_builtins.property
     def places(self) -> Global___Places:
-        """Where each pod to be moved would go, in the order of the nodes: to a node
-        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+        """Where each pod to be moved would go, in the order of the nodes: to a node that stays, or to a
+        `ReplacementNode.name` of this wave or an earlier one.
         """
 
     def __init__(
@@ -2446,8 +2301,8 @@ class ReplacementNode(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Its name in this plan, as `Places.nodes` has it; the number is that among
-    the new nodes of all waves. No node has this name.
+    """Its name in this plan, as `Places.nodes` has it; the number is that among the new nodes of all waves. No node has
+    this name.
     """
     node_group: _builtins.str
     """Id of its node group."""
@@ -2455,8 +2310,8 @@ class ReplacementNode(_message.Message):
     """Price for one hour."""
     @_builtins.property
     def alternatives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Node groups whose new node would also take its pods for less than what is
-        saved, by price: to be tried if `node_group` is out of stock.
+        """Node groups whose new node would also take its pods for less than what is saved, by price: to be tried if
+        `node_group` is out of stock.
         """
 
     def __init__(
@@ -2493,8 +2348,8 @@ class ReplacedNode(_message.Message):
     price_per_hour: _builtins.float
     """Price for one hour."""
     eviction_cost: _builtins.float
-    """Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the
-    annotations for disruption costs where pods have them.
+    """Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the annotations for disruption costs where pods
+    have them.
     """
     @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
@@ -2548,9 +2403,8 @@ class ReplacementOption(_message.Message):
     wave_count: _builtins.int
     """Waves."""
     balanced_score: _builtins.float
-    """Karpenter's Balanced score: the saving as a share of the cost of the node
-    groups concerned, divided by the disruption as a share of theirs, which is 1
-    a node and the eviction cost of its pods. Karpenter approves from 0.5.
+    """Karpenter's Balanced score: the saving as a share of the cost of the node groups concerned, divided by the
+    disruption as a share of theirs, which is 1 a node and the eviction cost of its pods. Karpenter approves from 0.5.
     Absent = nothing is evicted.
     """
     chosen: _builtins.bool
@@ -2563,9 +2417,7 @@ class ReplacementOption(_message.Message):
     """Running gangs of which pods are evicted."""
     @_builtins.property
     def payback_time(self) -> _duration_pb2.Duration:
-        """How long it takes until the saving has paid for the moves
-        (`ReplacementSettings.price_per_eviction`).
-        """
+        """How long it takes until the saving has paid for the moves (`ReplacementSettings.price_per_eviction`)."""
 
     def __init__(
         self,
@@ -2617,9 +2469,8 @@ class KeptNode(_message.Message):
     blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
     """Why that pod is in the way."""
     saving_per_hour: _builtins.float
-    """What replacing this node alone would save for one hour at most, if the
-    condition were lifted: its price without the least price of room for its
-    pods.
+    """What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
+    least price of room for its pods.
     """
     detail: _builtins.str
     """One sentence, for people."""
@@ -2693,37 +2544,32 @@ class PodCostGroup(_message.Message):
     owner: _builtins.str
     """Owner as "Kind/namespace/name"."""
     complete: _builtins.bool
-    """Whether all pods of the owner that are not being deleted have a cost here.
-    If false, there are no `pods`, and nothing must be written.
+    """Whether all pods of the owner that are not being deleted have a cost here. If false, there are no `pods`, and
+    nothing must be written.
     """
     reason: _reason_pb2.PodCostGroupReason.Code.ValueType
     """Why it is not complete; UNSPECIFIED if it is."""
     detail: _builtins.str
     """More about `reason`, for people."""
     ranked_after_each_removal: _builtins.bool
-    """A strategy of the group has to rank again after each removal: one pod is
-    removed at a time, and none before the group has been ranked again.
+    """A strategy of the group has to rank again after each removal: one pod is removed at a time, and none before the
+    group has been ranked again.
     """
     waits_for: _builtins.str
-    """With `ranked_after_each_removal`: the group, as `owner`, that is scaled
-    down before this one, because terms of their pods select each other's pods;
-    "" = none, this group may be scaled down.
+    """With `ranked_after_each_removal`: the group, as `owner`, that is scaled down before this one, because terms of
+    their pods select each other's pods; "" = none, this group may be scaled down.
     """
     target: _builtins.int
     """Number of the target in the settings, from 0."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Its pods in the order in which they should be removed, as "namespace/name":
-        by cost, ties by name.
-        """
+        """Its pods in the order in which they should be removed, as "namespace/name": by cost, ties by name."""
 
     @_builtins.property
     def costs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Their costs, parallel to `pods`: pods with a lower cost go first. The negated
-        rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-        larger units if the weights add up to more than 31. For pods that a running
-        gang needs, 1 to 2^26: the gang's place among those of the target, equal for
-        all these pods, and for no other gang.
+        """Their costs, parallel to `pods`: pods with a lower cost go first. The negated rank, -(2^31 - 1) to 0: the weighted
+        sum of ranks in units of 2^-26, or in larger units if the weights add up to more than 31. For pods that a running
+        gang needs, 1 to 2^26: the gang's place among those of the target, equal for all these pods, and for no other gang.
         """
 
     @_builtins.property
@@ -2767,8 +2613,8 @@ class PodCostShare(_message.Message):
     name: _builtins.str
     """Its name, with CUSTOM; "" otherwise."""
     ranks: _builtins.bytes
-    """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
-    weight. REQUIRED. A pod with a larger one is removed sooner.
+    """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
+    removed sooner.
     """
     own_ranks: _builtins.bytes
     """double[K]: its rank before threshold and weight, in its own unit. REQUIRED."""
@@ -2803,46 +2649,34 @@ class PodCostStrategy(_message.Message):
         UNSPECIFIED: PodCostStrategy._Code.ValueType  # 0
         """Refused."""
         BALANCE_DOMAINS: PodCostStrategy._Code.ValueType  # 1
-        """By age within the topology domain: 1 is the first pod of its domain, 2
-        the second. If the highest rank is always removed, domains differ by one
-        pod at most. Unit: pods. `PodCostTerm.topology_key`.
+        """By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
+        removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
         """
         UNTOLERATED_TAINTS: PodCostStrategy._Code.ValueType  # 2
-        """Number of taints of the node, of any effect, that the pod does not
-        tolerate. Unit: taints.
-        """
+        """Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints."""
         PREFER_NO_SCHEDULE_NODES: PodCostStrategy._Code.ValueType  # 3
-        """1 for pods on nodes with a PreferNoSchedule taint that they do not
-        tolerate, 0 for others.
-        """
+        """1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others."""
         ANTI_AFFINITY: PodCostStrategy._Code.ValueType  # 4
-        """Pods whose removal improves anti-affinity most: for each other pod in a
-        domain that a term of either names, the term's weight; 100 for required
-        terms. Ranks again after each removal. Unit: weight.
+        """Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
+        term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
         """
         YOUNGEST: PodCostStrategy._Code.ValueType  # 5
-        """Youngest pod first. Unit: seconds, from about when the oldest pod of the
-        group was created: with a threshold from then exactly, so that its
-        removal changes all ranks; without one, from a moment that moves rarely.
+        """Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
+        then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
         """
         OLDEST: PodCostStrategy._Code.ValueType  # 6
-        """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the
-        threshold.
-        """
+        """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold."""
         NODE_DRAIN: PodCostStrategy._Code.ValueType  # 7
-        """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon;
-        below that, higher ranks the fewer pods of groups with this strategy keep
-        the node from being empty; 0 on nodes that cannot go.
+        """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
+        of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
         """
         NODE_COST: PodCostStrategy._Code.ValueType  # 8
         """Pods on the most expensive nodes first. Unit: price of the node per hour."""
         IDLE: PodCostStrategy._Code.ValueType  # 9
-        """Largest number in an annotation first: time without work.
-        `PodCostTerm.annotation`.
-        """
+        """Largest number in an annotation first: time without work. `PodCostTerm.annotation`."""
         ACCUMULATED_WORK: PodCostStrategy._Code.ValueType  # 10
-        """Smallest number in an annotation first, counted down from the threshold:
-        work that would be lost. `PodCostTerm.annotation`.
+        """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
+        `PodCostTerm.annotation`.
         """
         CUSTOM: PodCostStrategy._Code.ValueType  # 11
         """A strategy from a package installed with the planner. `PodCostTerm.name`."""
@@ -2851,46 +2685,34 @@ class PodCostStrategy(_message.Message):
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
     """Refused."""
     BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
-    """By age within the topology domain: 1 is the first pod of its domain, 2
-    the second. If the highest rank is always removed, domains differ by one
-    pod at most. Unit: pods. `PodCostTerm.topology_key`.
+    """By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
+    removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
     """
     UNTOLERATED_TAINTS: PodCostStrategy.Code.ValueType  # 2
-    """Number of taints of the node, of any effect, that the pod does not
-    tolerate. Unit: taints.
-    """
+    """Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints."""
     PREFER_NO_SCHEDULE_NODES: PodCostStrategy.Code.ValueType  # 3
-    """1 for pods on nodes with a PreferNoSchedule taint that they do not
-    tolerate, 0 for others.
-    """
+    """1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others."""
     ANTI_AFFINITY: PodCostStrategy.Code.ValueType  # 4
-    """Pods whose removal improves anti-affinity most: for each other pod in a
-    domain that a term of either names, the term's weight; 100 for required
-    terms. Ranks again after each removal. Unit: weight.
+    """Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
+    term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
     """
     YOUNGEST: PodCostStrategy.Code.ValueType  # 5
-    """Youngest pod first. Unit: seconds, from about when the oldest pod of the
-    group was created: with a threshold from then exactly, so that its
-    removal changes all ranks; without one, from a moment that moves rarely.
+    """Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
+    then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
     """
     OLDEST: PodCostStrategy.Code.ValueType  # 6
-    """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the
-    threshold.
-    """
+    """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold."""
     NODE_DRAIN: PodCostStrategy.Code.ValueType  # 7
-    """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon;
-    below that, higher ranks the fewer pods of groups with this strategy keep
-    the node from being empty; 0 on nodes that cannot go.
+    """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
+    of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
     """
     NODE_COST: PodCostStrategy.Code.ValueType  # 8
     """Pods on the most expensive nodes first. Unit: price of the node per hour."""
     IDLE: PodCostStrategy.Code.ValueType  # 9
-    """Largest number in an annotation first: time without work.
-    `PodCostTerm.annotation`.
-    """
+    """Largest number in an annotation first: time without work. `PodCostTerm.annotation`."""
     ACCUMULATED_WORK: PodCostStrategy.Code.ValueType  # 10
-    """Smallest number in an annotation first, counted down from the threshold:
-    work that would be lost. `PodCostTerm.annotation`.
+    """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
+    `PodCostTerm.annotation`.
     """
     CUSTOM: PodCostStrategy.Code.ValueType  # 11
     """A strategy from a package installed with the planner. `PodCostTerm.name`."""
@@ -2908,16 +2730,13 @@ Global___PodCostStrategy: _TypeAlias = PodCostStrategy  # noqa: Y015
 
 @_typing.final
 class PlanState(_message.Message):
-    """The planner's memory between two loops. The caller stores it and sends it
-    back unchanged; any planner replica understands it. Each decision has its own
-    part, which no other decision reads; the part of a decision that is not
+    """The planner's memory between two loops. The caller stores it and sends it back unchanged; any planner replica
+    understands it. Each decision has its own part, which no other decision reads; the part of a decision that is not
     requested is returned unchanged.
 
-    The typed fields of a part (times, what was unneeded, placeholders) follow the
-    rules of the contract: later versions read them. `opaque` is the planner's own,
-    in a layout that may change with each version: a planner that does not know
-    the layout, or cannot read the bytes, drops `opaque` alone, with a note. That
-    costs searches, never a timer.
+    The typed fields of a part (times, what was unneeded, placeholders) follow the rules of the contract: later versions
+    read them. `opaque` is the planner's own, in a layout that may change with each version: a planner that does not know
+    the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches, never a timer.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2972,9 +2791,8 @@ Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
 
 @_typing.final
 class CapacityRequestsState(_message.Message):
-    """What the decision on ProvisioningRequests remembers: the nodes that it has
-    ordered, so that those which cannot complete a request are given back. What
-    is booked is not here: that follows from the conditions of the objects.
+    """What the decision on ProvisioningRequests remembers: the nodes that it has ordered, so that those which cannot
+    complete a request are given back. What is booked is not here: that follows from the conditions of the objects.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2999,8 +2817,8 @@ Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
 
 @_typing.final
 class NodeOrder(_message.Message):
-    """Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
-    it cannot be completed in the end, they are of no use (`Release`).
+    """Nodes of one group that were ordered for a gang or a ProvisioningRequest. If it cannot be completed in the end, they
+    are of no use (`Release`).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3041,9 +2859,7 @@ Global___NodeOrder: _TypeAlias = NodeOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
-    """What replacement remembers: where not to try again. Columns are little-endian
-    arrays as in snapshot.proto.
-    """
+    """What replacement remembers: where not to try again. Columns are little-endian arrays as in snapshot.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3053,28 +2869,23 @@ class ReplacementState(_message.Message):
     PAID_BACK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Dictionary of strings (names of nodes, ids of node groups); element 0 is
-        "".
-        """
+        """Dictionary of strings (names of nodes, ids of node groups); element 0 is ""."""
 
     @_builtins.property
     def planned(self) -> Global___NodeTimes:
-        """Nodes that a plan replaces, and since when a plan has replaced them without
-        interruption (`ReplacementSettings.stable_time`). OPTIONAL; absent = none.
+        """Nodes that a plan replaces, and since when a plan has replaced them without interruption
+        (`ReplacementSettings.stable_time`). OPTIONAL; absent = none.
         """
 
     @_builtins.property
     def avoided_groups(self) -> Global___NodeTimes:
-        """Node groups, as strings of `node`, in which no node could be had, or whose
-        new nodes were given back, and until when none is planned. OPTIONAL; absent
-        = none.
+        """Node groups, as strings of `node`, in which no node could be had, or whose new nodes were given back, and until
+        when none is planned. OPTIONAL; absent = none.
         """
 
     @_builtins.property
     def paid_back(self) -> Global___NodeTimes:
-        """Nodes that came by a replacement, and until when none replaces them: the
-        payback time. OPTIONAL; absent = none.
-        """
+        """Nodes that came by a replacement, and until when none replaces them: the payback time. OPTIONAL; absent = none."""
 
     def __init__(
         self,
@@ -3105,14 +2916,10 @@ class ScaleUpState(_message.Message):
     layout_version: _builtins.int
     """Layout of `opaque`: 2. REQUIRED with it."""
     opaque: _builtins.bytes
-    """Places of waiting pods, pods of nodes being deleted and recently evicted
-    ones. OPTIONAL: empty = none.
-    """
+    """Places of waiting pods, pods of nodes being deleted and recently evicted ones. OPTIONAL: empty = none."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Dictionary of strings (names of nodes, ids of node groups); element 0 is
-        "".
-        """
+        """Dictionary of strings (names of nodes, ids of node groups); element 0 is ""."""
 
     @_builtins.property
     def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
@@ -3239,8 +3046,8 @@ Global___PodCostsState: _TypeAlias = PodCostsState  # noqa: Y015
 
 @_typing.final
 class ScaleDownState(_message.Message):
-    """What scale-down remembers. Columns are little-endian arrays as in
-    snapshot.proto, because tens of thousands of rows are usual.
+    """What scale-down remembers. Columns are little-endian arrays as in snapshot.proto, because tens of thousands of rows
+    are usual.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3257,17 +3064,14 @@ class ScaleDownState(_message.Message):
     layout_version: _builtins.int
     """Layout of `opaque`: 4. REQUIRED with it."""
     opaque: _builtins.bytes
-    """Destinations of pods in the last simulation, where searches continue, and
-    the basis of the choice among orders. OPTIONAL: empty = none.
+    """Destinations of pods in the last simulation, where searches continue, and the basis of the choice among orders.
+    OPTIONAL: empty = none.
     """
     wave: _builtins.bytes
-    """int32[W], ascending: wave of each node of `later_waves`, from 2. OPTIONAL:
-    empty = none.
-    """
+    """int32[W], ascending: wave of each node of `later_waves`, from 2. OPTIONAL: empty = none."""
     filled: _builtins.bytes
-    """int32[V]: string index of an unneeded node, of any wave, that evicted pods
-    have filled above the utilization threshold; it stays a candidate. OPTIONAL:
-    empty = none.
+    """int32[V]: string index of an unneeded node, of any wave, that evicted pods have filled above the utilization
+    threshold; it stays a candidate. OPTIONAL: empty = none.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -3287,9 +3091,7 @@ class ScaleDownState(_message.Message):
 
     @_builtins.property
     def later_waves(self) -> Global___NodeTimes:
-        """Unneeded nodes of waves after the first, wave by wave, and since when.
-        OPTIONAL; absent = none.
-        """
+        """Unneeded nodes of waves after the first, wave by wave, and since when. OPTIONAL; absent = none."""
 
     def __init__(
         self,
@@ -3314,8 +3116,8 @@ Global___ScaleDownState: _TypeAlias = ScaleDownState  # noqa: Y015
 
 @_typing.final
 class UndoneDrains(_message.Message):
-    """Drains after which slack lacked room and new nodes were added, because the
-    pods went elsewhere than planned. The next drains wait, longer each time.
+    """Drains after which slack lacked room and new nodes were added, because the pods went elsewhere than planned. The next
+    drains wait, longer each time.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3325,17 +3127,14 @@ class UndoneDrains(_message.Message):
     TIMES_FIELD_NUMBER: _builtins.int
     UNTIL_TIME_FIELD_NUMBER: _builtins.int
     pod_count: _builtins.int
-    """Number of pods at that time, without DaemonSet pods, mirror pods, terminal
-    pods and pods being deleted. If there are more afterwards, the lack of room
-    for slack is not blamed on the drain.
+    """Number of pods at that time, without DaemonSet pods, mirror pods, terminal pods and pods being deleted. If there
+    are more afterwards, the lack of room for slack is not blamed on the drain.
     """
     times: _builtins.int
     """How many consecutive times."""
     @_builtins.property
     def drain_time(self) -> _timestamp_pb2.Timestamp:
-        """When a plan last drained nodes while all slack was present, if its effect
-        is not known yet. Absent = no such plan.
-        """
+        """When a plan last drained nodes while all slack was present, if its effect is not known yet. Absent = no such plan."""
 
     @_builtins.property
     def until_time(self) -> _timestamp_pb2.Timestamp:
@@ -3359,8 +3158,8 @@ Global___UndoneDrains: _TypeAlias = UndoneDrains  # noqa: Y015
 
 @_typing.final
 class NodeTimes(_message.Message):
-    """Nodes and times as parallel columns, in the order in which the nodes were
-    accepted: the next loop starts with them in this order.
+    """Nodes and times as parallel columns, in the order in which the nodes were accepted: the next loop starts with them in
+    this order.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3370,9 +3169,7 @@ class NodeTimes(_message.Message):
     node: _builtins.bytes
     """int32[U]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now.
-    REQUIRED.
-    """
+    """int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now. REQUIRED."""
     def __init__(
         self,
         *,
@@ -3401,9 +3198,7 @@ class FailedNodes(_message.Message):
     node: _builtins.bytes
     """int32[F]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now.
-    REQUIRED.
-    """
+    """int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now. REQUIRED."""
     reason: _builtins.bytes
     """uint8[F]: `UnremovableReason.Code`. REQUIRED."""
     blocking_reason: _builtins.bytes
@@ -3431,9 +3226,8 @@ Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
 
 @_typing.final
 class PlanSettings(_message.Message):
-    """All settings. An absent field has the default of its option `setting`, which
-    is upstream's unless the comment says why not; its range and upstream's name
-    for it are there as well. Numbers that the option gives no range may have any
+    """All settings. An absent field has the default of its option `setting`, which is upstream's unless the comment says
+    why not; its range and upstream's name for it are there as well. Numbers that the option gives no range may have any
     value, durations are at least 0 s.
     """
 
@@ -3546,19 +3340,17 @@ class GangSettings(_message.Message):
     SERVE_OPTIONAL_MEMBERS_FIELD_NUMBER: _builtins.int
     MOVE_RUNNING_FIELD_NUMBER: _builtins.int
     count_missing_members: _builtins.bool
-    """Add nodes also for pods of a gang that do not exist yet, up to
-    `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-    is then served as if they did. Answers name such pods "GROUP (missing 1)".
-    False: such a gang is no demand, as the scheduler holds its pods.
+    """Add nodes also for pods of a gang that do not exist yet, up to `PodGroup.desired_count`: a gang of which fewer than
+    `min_count` pods exist is then served as if they did. Answers name such pods "GROUP (missing 1)". False: such a
+    gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
-    """Add nodes also for the pods of a gang beyond `min_count`. False: they take
-    room on nodes that are there, or that the gang gets anyway.
+    """Add nodes also for the pods of a gang beyond `min_count`. False: they take room on nodes that are there, or that
+    the gang gets anyway.
     """
     move_running: _builtins.bool
-    """Move the pods of running gangs: one by one as long as `min_count` of them
-    run, or the whole gang at once. False: nodes with a pod of a gang that runs
-    are neither drained nor replaced.
+    """Move the pods of running gangs: one by one as long as `min_count` of them run, or the whole gang at once. False:
+    nodes with a pod of a gang that runs are neither drained nor replaced.
     """
     def __init__(
         self,
@@ -3588,8 +3380,8 @@ Global___GangSettings: _TypeAlias = GangSettings  # noqa: Y015
 
 @_typing.final
 class CapacityRequestSettings(_message.Message):
-    """ProvisioningRequests. New nodes are those of scale-up
-    (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
+    """ProvisioningRequests. New nodes are those of scale-up (`ScaleUpSettings.template_source`, limits, maximum sizes,
+    back-off).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3601,35 +3393,28 @@ class CapacityRequestSettings(_message.Message):
     MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. If false, nothing is booked, and pods that name a
-    request are served like any others.
-    """
+    """Take the decision at all. If false, nothing is booked, and pods that name a request are served like any others."""
     provisioned_when: Global___ProvisionedWhen.Code.ValueType
-    """When the condition Provisioned of a request that gets new nodes becomes
-    true. The default is upstream's.
-    """
+    """When the condition Provisioned of a request that gets new nodes becomes true. The default is upstream's."""
     processor_instance: _builtins.str
-    """Only requests with this parameter `processorInstance` are answered.
-    OPTIONAL: "" = those without the parameter.
-    """
+    """Only requests with this parameter `processorInstance` are answered. OPTIONAL: "" = those without the parameter."""
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
-        """The classes that are answered; requests of others are left alone, for
-        another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
-        and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
+        """The classes that are answered; requests of others are left alone, for another controller. OPTIONAL: empty =
+        `check-capacity.autoscaling.x-k8s.io` and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
         that no Cluster Autoscaler answers.
         """
 
     @_builtins.property
     def booking_time(self) -> _duration_pb2.Duration:
-        """How long room stays booked after a request is provisioned, as far as its
-        pods have not started. A constant upstream.
+        """How long room stays booked after a request is provisioned, as far as its pods have not started. A constant
+        upstream.
         """
 
     @_builtins.property
     def max_seek_time(self) -> _duration_pb2.Duration:
-        """How long after its creation room is sought for a request that does not say
-        it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
+        """How long after its creation room is sought for a request that does not say it (`ValidUntilSeconds`). A constant
+        upstream, which ignores the parameter.
         """
 
     def __init__(
@@ -3695,8 +3480,8 @@ class CapacityClassKind(_message.Message):
         CHECK_CAPACITY: CapacityClassKind._Code.ValueType  # 1
         """Room on nodes that exist or are coming is booked; no node is added."""
         ATOMIC_SCALE_UP: CapacityClassKind._Code.ValueType  # 2
-        """The same, and if the room does not suffice, nodes of as many groups as
-        needed are added, so that all pods have room; or none at all.
+        """The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
+        room; or none at all.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
@@ -3705,8 +3490,8 @@ class CapacityClassKind(_message.Message):
     CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
     """Room on nodes that exist or are coming is booked; no node is added."""
     ATOMIC_SCALE_UP: CapacityClassKind.Code.ValueType  # 2
-    """The same, and if the room does not suffice, nodes of as many groups as
-    needed are added, so that all pods have room; or none at all.
+    """The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
+    room; or none at all.
     """
 
     def __init__(
@@ -3760,11 +3545,9 @@ Global___ProvisionedWhen: _TypeAlias = ProvisionedWhen  # noqa: Y015
 
 @_typing.final
 class ReplacementSettings(_message.Message):
-    """Replacement. A node goes only if the rules of scale-down let it
-    (`ScaleDownSettings`: pods with local storage, kube-system pods, and so on,
-    but not its utilization); new nodes are those of scale-up
-    (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and
-    node groups with prices count.
+    """Replacement. A node goes only if the rules of scale-down let it (`ScaleDownSettings`: pods with local storage,
+    kube-system pods, and so on, but not its utilization); new nodes are those of scale-up
+    (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and node groups with prices count.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3792,15 +3575,14 @@ class ReplacementSettings(_message.Message):
     min_saving_per_hour: _builtins.float
     """Least saving of a plan, per hour, in the currency of the prices."""
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost; and,
-    of the saving of a mean eviction, what each further one must save for a set
-    of nodes to be preferred to a smaller one.
+    """Least saving of a plan as a share of what the nodes that leave cost; and, of the saving of a mean eviction, what
+    each further one must save for a set of nodes to be preferred to a smaller one.
     """
     min_saving_per_eviction: _builtins.float
     """Least hourly saving per evicted pod."""
     price_per_eviction: _builtins.float
-    """What moving one pod costs, once, in the currency of the prices: multiplied
-    by its eviction cost, which is 1 for usual pods.
+    """What moving one pod costs, once, in the currency of the prices: multiplied by its eviction cost, which is 1 for
+    usual pods.
     """
     max_surge_nodes: _builtins.int
     """Most new nodes in one wave, besides those that leave in it."""
@@ -3809,39 +3591,32 @@ class ReplacementSettings(_message.Message):
     max_waves: _builtins.int
     """Most waves of a plan."""
     stability_margin: _builtins.float
-    """A plan is made only if it would still save, and would not be planned again
-    the other way, were each price this share higher or lower.
+    """A plan is made only if it would still save, and would not be planned again the other way, were each price this
+    share higher or lower.
     """
     min_balanced_score: _builtins.float
-    """A plan is made only if its Balanced score (`ReplacementOption`) is at least
-    this. >= 0; 0 = any, the default.
-    """
+    """A plan is made only if its Balanced score (`ReplacementOption`) is at least this. >= 0; 0 = any, the default."""
     choice: Global___ReplacementChoice.Code.ValueType
     """Which plan of the frontier is taken among those within all limits."""
     do_not_disrupt: _builtins.bool
-    """Pods that have run for less than their annotation
-    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
-    `PodTable.number`) keep their nodes, and so do nodes with it
-    (`Node.do_not_disrupt`).
+    """Pods that have run for less than their annotation `karpenter.sh/do-not-disrupt` says (a duration, or "true" for
+    ever; `PodTable.number`) keep their nodes, and so do nodes with it (`Node.do_not_disrupt`).
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:
-        """Longest time in which the saving must pay for the moves. Also how long
-        nodes that came by a replacement are not replaced again.
+        """Longest time in which the saving must pay for the moves. Also how long nodes that came by a replacement are not
+        replaced again.
         """
 
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
-        """Nodes with a pod younger than this, or younger themselves, stay.
-        Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
-        for the nodes of a group.
+        """Nodes with a pod younger than this, or younger themselves, stay. Karpenter's `consolidateAfter`.
+        `NodeGroupSettings` may give another one for the nodes of a group.
         """
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
-        """How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
-        limits but the others.
-        """
+        """How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no limits but the others."""
 
     @_builtins.property
     def spot(self) -> Global___SpotReplacementSettings:
@@ -3849,15 +3624,11 @@ class ReplacementSettings(_message.Message):
 
     @_builtins.property
     def avoid_time(self) -> _duration_pb2.Duration:
-        """How long no node is planned in a group that had none to give, or whose new
-        nodes were given back.
-        """
+        """How long no node is planned in a group that had none to give, or whose new nodes were given back."""
 
     @_builtins.property
     def stable_time(self) -> _duration_pb2.Duration:
-        """How long a plan must replace a node, without interruption, before it is in
-        wave 1.
-        """
+        """How long a plan must replace a node, without interruption, before it is in wave 1."""
 
     def __init__(
         self,
@@ -3976,9 +3747,8 @@ Global___ReplacementChoice: _TypeAlias = ReplacementChoice  # noqa: Y015
 
 @_typing.final
 class SpotReplacementSettings(_message.Message):
-    """Rules for replacing spot nodes by spot nodes. A node is a spot node if its
-    labels or its group's template say so (`karpenter.sh/capacity-type`,
-    `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
+    """Rules for replacing spot nodes by spot nodes. A node is a spot node if its labels or its group's template say so
+    (`karpenter.sh/capacity-type`, `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
     `kubernetes.azure.com/scalesetpriority`).
     """
 
@@ -3989,8 +3759,8 @@ class SpotReplacementSettings(_message.Message):
     enabled: _builtins.bool
     """Whether it is done."""
     min_alternatives: _builtins.int
-    """Least number of cheaper node groups that would take the same pods, for a
-    node that replaces one node. Karpenter's is 15.
+    """Least number of cheaper node groups that would take the same pods, for a node that replaces one node. Karpenter's
+    is 15.
     """
     def __init__(
         self,
@@ -4015,8 +3785,8 @@ Global___SpotReplacementSettings: _TypeAlias = SpotReplacementSettings  # noqa: 
 
 @_typing.final
 class DisruptionBudget(_message.Message):
-    """How many nodes may be disrupted at the same time in a part of the cluster, as
-    `spec.disruption.budgets` of Karpenter's NodePools.
+    """How many nodes may be disrupted at the same time in a part of the cluster, as `spec.disruption.budgets` of
+    Karpenter's NodePools.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -4030,9 +3800,7 @@ class DisruptionBudget(_message.Message):
     max_nodes: _builtins.str
     """Most nodes: a number, or a share such as "10%", which rounds up. REQUIRED."""
     schedule: _builtins.str
-    """When it holds: five fields of cron in UTC, or "@daily" and the like.
-    OPTIONAL: "" = always.
-    """
+    """When it holds: five fields of cron in UTC, or "@daily" and the like. OPTIONAL: "" = always."""
     @_builtins.property
     def nodes(self) -> Global___Selector:
         """The nodes that count. OPTIONAL: absent = all."""
@@ -4043,9 +3811,8 @@ class DisruptionBudget(_message.Message):
 
     @_builtins.property
     def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL:
-        empty = all. Nodes that leave without pods to move are Empty, others
-        Underutilized.
+        """Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL: empty = all. Nodes that leave without
+        pods to move are Empty, others Underutilized.
         """
 
     @_builtins.property
@@ -4110,9 +3877,8 @@ Global___Objective: _TypeAlias = Objective  # noqa: Y015
 
 @_typing.final
 class SearchEffort(_message.Message):
-    """How much is searched for a better plan. Budgets are amounts of work: what
-    they pay for becomes less as a cluster grows, and the deadline bounds all of
-    it.
+    """How much is searched for a better plan. Budgets are amounts of work: what they pay for becomes less as a cluster
+    grows, and the deadline bounds all of it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -4126,36 +3892,32 @@ class SearchEffort(_message.Message):
         UNSPECIFIED: SearchEffort._Code.ValueType  # 0
         """USUAL."""
         FIRST: SearchEffort._Code.ValueType  # 1
-        """The first plan: scale-down continues the last one, or takes the first of
-        `candidate_orders`; scale-up makes one plan with the configured expanders.
+        """The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
+        plan with the configured expanders.
         """
         USUAL: SearchEffort._Code.ValueType  # 2
-        """Also the other orders of candidates, and arbitrary ones as far as a few
-        milliseconds go; other plans of scale-up that cost little. A plan of other
-        expanders is taken only if the settings name no expanders.
+        """Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
+        that cost little. A plan of other expanders is taken only if the settings name no expanders.
         """
         BEST: SearchEffort._Code.ValueType  # 3
-        """Every attempt at any size, until the deadline. A plan of other expanders
-        than the configured ones is taken if it serves more pods, or as many with
-        fewer nodes at no higher price; a note says so.
+        """Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
+        serves more pods, or as many with fewer nodes at no higher price; a note says so.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SearchEffort.Code.ValueType  # 0
     """USUAL."""
     FIRST: SearchEffort.Code.ValueType  # 1
-    """The first plan: scale-down continues the last one, or takes the first of
-    `candidate_orders`; scale-up makes one plan with the configured expanders.
+    """The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
+    plan with the configured expanders.
     """
     USUAL: SearchEffort.Code.ValueType  # 2
-    """Also the other orders of candidates, and arbitrary ones as far as a few
-    milliseconds go; other plans of scale-up that cost little. A plan of other
-    expanders is taken only if the settings name no expanders.
+    """Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
+    that cost little. A plan of other expanders is taken only if the settings name no expanders.
     """
     BEST: SearchEffort.Code.ValueType  # 3
-    """Every attempt at any size, until the deadline. A plan of other expanders
-    than the configured ones is taken if it serves more pods, or as many with
-    fewer nodes at no higher price; a note says so.
+    """Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
+    serves more pods, or as many with fewer nodes at no higher price; a note says so.
     """
 
     def __init__(
@@ -4188,30 +3950,25 @@ class PlannerSettings(_message.Message):
     expendable_pods_priority_cutoff: _builtins.int
     """Pods with lower priority neither keep a node nor need a place."""
     gpu_label: _builtins.str
-    """Name of the node label that marks GPU nodes; "" = none does. Default
-    "cloud.google.com/gke-accelerator"; a node with allocatable
-    "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
+    """Name of the node label that marks GPU nodes; "" = none does. Default "cloud.google.com/gke-accelerator"; a node
+    with allocatable "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
     """
     reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now: those that the scheduler
-    has marked unschedulable and that are not expendable. Upstream does, and
-    places them before it looks for unneeded nodes.
+    """Keep room for pending pods that fit somewhere now: those that the scheduler has marked unschedulable and that are
+    not expendable. Upstream does, and places them before it looks for unneeded nodes.
     """
     reserve_for_unmarked_pods: _builtins.bool
-    """Also keep room for pending pods that the scheduler has not marked. Upstream
-    does not: most of them are scheduled shortly.
+    """Also keep room for pending pods that the scheduler has not marked. Upstream does not: most of them are scheduled
+    shortly.
     """
     @_builtins.property
     def recent_eviction_ttl(self) -> _duration_pb2.Duration:
-        """How long room is kept for an evicted pod that its owner has not recreated.
-        Upstream's 0 switches the buffer off.
-        """
+        """How long room is kept for an evicted pod that its owner has not recreated. Upstream's 0 switches the buffer off."""
 
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
-        """Minimum and maximum amounts of resources, and numbers of nodes, in the
-        cluster or in a part of it. Default none. Minimums apply to scale-down,
-        maximums to scale-up.
+        """Minimum and maximum amounts of resources, and numbers of nodes, in the cluster or in a part of it. Default none.
+        Minimums apply to scale-down, maximums to scale-up.
         """
 
     @_builtins.property
@@ -4220,25 +3977,22 @@ class PlannerSettings(_message.Message):
 
     @_builtins.property
     def max_node_startup_time(self) -> _duration_pb2.Duration:
-        """How long a registered node may take to start. Until then, a node is still
-        starting that is not ready, has a startup taint, or does not offer yet what
-        its group's template, or at least half of its group's nodes, offer of an
-        extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-        and does not count as unhealthy.
+        """How long a registered node may take to start. Until then, a node is still starting that is not ready, has a startup
+        taint, or does not offer yet what its group's template, or at least half of its group's nodes, offer of an extended
+        resource such as "nvidia.com/gpu". It is awaited, gives no room, and does not count as unhealthy.
         """
 
     @_builtins.property
     def max_node_provision_time(self) -> _duration_pb2.Duration:
-        """How long requested nodes are awaited that have not registered. Later they
-        are overdue: pods do not wait for them, and their group grows only where no
-        other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
+        """How long requested nodes are awaited that have not registered. Later they are overdue: pods do not wait for them,
+        and their group grows only where no other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
         unknown, they are awaited for ever.
         """
 
     @_builtins.property
     def disruption_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
-        """How many nodes may be removed or replaced at the same time, in parts of the
-        cluster; for scale-down and replacement alike. OPTIONAL.
+        """How many nodes may be removed or replaced at the same time, in parts of the cluster; for scale-down and replacement
+        alike. OPTIONAL.
         """
 
     def __init__(
@@ -4280,9 +4034,7 @@ Global___PlannerSettings: _TypeAlias = PlannerSettings  # noqa: Y015
 
 @_typing.final
 class ResourceLimit(_message.Message):
-    """A limit on one resource, or on the number of nodes. The sum is over the
-    capacity of nodes that are not being deleted.
-    """
+    """A limit on one resource, or on the number of nodes. The sum is over the capacity of nodes that are not being deleted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -4292,17 +4044,15 @@ class ResourceLimit(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     MAXIMUM_ADDED_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
-    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
-    "nodes" for the number of nodes. REQUIRED.
+    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or "nodes" for the number of nodes.
+    REQUIRED.
     """
     minimum: _builtins.int
-    """Least amount, in the resource's unit: no node is removed if less
-    would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
+    """Least amount, in the resource's unit: no node is removed if less would remain. OPTIONAL: absent = none; one of the
+    three limits is REQUIRED.
     """
     maximum: _builtins.int
-    """Largest amount, >= `minimum`: no node is added if the sum would exceed it.
-    OPTIONAL: absent = none.
-    """
+    """Largest amount, >= `minimum`: no node is added if the sum would exceed it. OPTIONAL: absent = none."""
     maximum_added: _builtins.int
     """Largest amount that one plan may add. OPTIONAL: absent = none."""
     @_builtins.property
@@ -4339,9 +4089,7 @@ Global___ResourceLimit: _TypeAlias = ResourceLimit  # noqa: Y015
 
 @_typing.final
 class Selector(_message.Message):
-    """A label selector by names: all requirements must hold; without requirements,
-    it selects everything.
-    """
+    """A label selector by names: all requirements must hold; without requirements, it selects everything."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -4423,15 +4171,12 @@ Global___SelectorRequirement: _TypeAlias = SelectorRequirement  # noqa: Y015
 
 @_typing.final
 class BalanceSettings(_message.Message):
-    """Which node groups are similar, for both scale-up and scale-down, and how they
-    are balanced. Two groups are similar if a node of one has the same capacity
-    as one of the other (memory may differ a little), about the same allocatable
-    amounts and the same labels, except labels of location and provider; or if
-    both are in one node pool of Azure, by the label
-    "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are
-    similar to none. Scale-up compares templates of new nodes
-    (`ScaleUpSettings.template_source`), scale-down the first node of each group
-    by name. If a setting differs between the two, its comment says so.
+    """Which node groups are similar, for both scale-up and scale-down, and how they are balanced. Two groups are similar if
+    a node of one has the same capacity as one of the other (memory may differ a little), about the same allocatable
+    amounts and the same labels, except labels of location and provider; or if both are in one node pool of Azure, by the
+    label "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are similar to none. Scale-up compares
+    templates of new nodes (`ScaleUpSettings.template_source`), scale-down the first node of each group by name. If a
+    setting differs between the two, its comment says so.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -4443,39 +4188,31 @@ class BalanceSettings(_message.Message):
     MAX_ALLOCATABLE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
     MAX_FREE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
     max_difference: _builtins.int
-    """Largest difference in nodes between similar node groups, and between the
-    zones of similar node groups, after a removal: a node goes only if no
-    similar group or zone would then have more than this many nodes more than
-    its own. Nodes being deleted do not count. Applies to all unneeded nodes
-    together and to those removed now; implies `ScaleDownSettings.balance`. >=
-    0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up
-    makes sizes as equal as it can.
+    """Largest difference in nodes between similar node groups, and between the zones of similar node groups, after a
+    removal: a node goes only if no similar group or zone would then have more than this many nodes more than its own.
+    Nodes being deleted do not count. Applies to all unneeded nodes together and to those removed now; implies
+    `ScaleDownSettings.balance`. >= 0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up makes
+    sizes as equal as it can.
     """
     max_memory_difference_ratio: _builtins.float
-    """Share by which the smaller capacity of memory may be below the larger. The
-    same in both.
-    """
+    """Share by which the smaller capacity of memory may be below the larger. The same in both."""
     max_allocatable_difference_ratio: _builtins.float
     """The same for the allocatable amount of each resource. The same in both."""
     max_free_difference_ratio: _builtins.float
-    """The same for the amount of each resource that DaemonSets and static pods
-    leave free. Scale-up only: an existing node may temporarily lack some of
-    those pods.
+    """The same for the amount of each resource that DaemonSets and static pods leave free. Scale-up only: an existing
+    node may temporarily lack some of those pods.
     """
     @_builtins.property
     def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys of labels that need not be the same, besides those of zone, region,
-        host name and provider. OPTIONAL. Scale-up compares all other labels.
-        Scale-down compares the labels by which some pod selects nodes, including a
-        provider's, and also taints: nodes that no pod distinguishes can replace
-        each other.
+        """Keys of labels that need not be the same, besides those of zone, region, host name and provider. OPTIONAL. Scale-up
+        compares all other labels. Scale-down compares the labels by which some pod selects nodes, including a provider's,
+        and also taints: nodes that no pod distinguishes can replace each other.
         """
 
     @_builtins.property
     def compared_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Compare only these labels, and neither amounts nor taints: groups that have
-        all of them, with the same values, are similar. OPTIONAL: empty = compare
-        as described; not with `ignored_labels`. The same in both.
+        """Compare only these labels, and neither amounts nor taints: groups that have all of them, with the same values, are
+        similar. OPTIONAL: empty = compare as described; not with `ignored_labels`. The same in both.
         """
 
     def __init__(
@@ -4520,15 +4257,11 @@ class SimulationSettings(_message.Message):
     TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
     topology_spread_timeout: _builtins.bool
-    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
-    scheduler that does the same.
-    """
+    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a scheduler that does the same."""
     taint_toleration_comparison_operators: _builtins.bool
-    """Compare numbers where tolerations have the operators LT and GT, also for
-    the taint policy of topology spread. False is as the feature gate of this
-    name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
-    nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
-    not compare in either case.
+    """Compare numbers where tolerations have the operators LT and GT, also for the taint policy of topology spread. False
+    is as the feature gate of this name of kube-scheduler (alpha in 1.37): such tolerations then tolerate nothing. Pods
+    of DaemonSets on new nodes, slack and pod deletion costs do not compare in either case.
     """
     def __init__(
         self,
@@ -4577,27 +4310,23 @@ class ScaleUpSettings(_message.Message):
     template_source: Global___TemplateSource.Code.ValueType
     """The model of a group's new nodes. Upstream prefers an existing node."""
     force_daemonsets: _builtins.bool
-    """Put all DaemonSet pods that would run there on a new node, even those that
-    its template does not name, or that the node on which it is modelled lacks.
-    A template that names no pods gets them in any case.
+    """Put all DaemonSet pods that would run there on a new node, even those that its template does not name, or that the
+    node on which it is modelled lacks. A template that names no pods gets them in any case.
     """
     max_new_nodes: _builtins.int
     """Most nodes that one plan adds."""
     spread_over_new_domains: _builtins.bool
-    """Topology domains other than host names that node groups could open, such as
-    zones, count for topology spread constraints with DoNotSchedule: pods
-    spread over three zones get nodes in all three, even if none has a node
-    yet. Plans are as legal for kube-scheduler, which counts domains that have
-    nodes: it may put all pods on the first node that registers, unless
-    `minDomains` makes it wait, for which plans have nodes in as many domains
-    in any case. A plan that does not count new domains is taken if this one
-    leaves pods. Upstream does not count new domains, Karpenter does.
+    """Topology domains other than host names that node groups could open, such as zones, count for topology spread
+    constraints with DoNotSchedule: pods spread over three zones get nodes in all three, even if none has a node yet.
+    Plans are as legal for kube-scheduler, which counts domains that have nodes: it may put all pods on the first node
+    that registers, unless `minDomains` makes it wait, for which plans have nodes in as many domains in any case. A
+    plan that does not count new domains is taken if this one leaves pods. Upstream does not count new domains,
+    Karpenter does.
     """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
-        """How an option is chosen: each expander decides among those that the one
-        before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
-        node group that may grow and would help has a price, else [LEAST_WASTE].
+        """How an option is chosen: each expander decides among those that the one before it rates equal. Without repetition.
+        Default [CHEAPEST_PLAN] if every node group that may grow and would help has a price, else [LEAST_WASTE].
         """
 
     @_builtins.property
@@ -4610,31 +4339,27 @@ class ScaleUpSettings(_message.Message):
 
     @_builtins.property
     def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
-        """Pods younger than this wait; the pod's annotation
-        `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
+        """Pods younger than this wait; the pod's annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for
+        more.
         """
 
     @_builtins.property
     def startup_taints(self) -> Global___TaintNames:
-        """Taints that are removed once a new node has started: new nodes are assumed
-        not to have them, and a node with one is not ready, for every decision.
-        OPTIONAL: those that begin with
-        "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
+        """Taints that are removed once a new node has started: new nodes are assumed not to have them, and a node with one is
+        not ready, for every decision. OPTIONAL: those that begin with "startup-taint.cluster-autoscaler.kubernetes.io/"
+        are always included.
         """
 
     @_builtins.property
     def status_taints(self) -> Global___TaintNames:
-        """Taints that describe a node's status and not its kind: new nodes are
-        assumed not to have them, and a node with one is not ready, for every
-        decision; upstream keeps it ready. OPTIONAL: those that begin with
+        """Taints that describe a node's status and not its kind: new nodes are assumed not to have them, and a node with one
+        is not ready, for every decision; upstream keeps it ready. OPTIONAL: those that begin with
         "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
         """
 
     @_builtins.property
     def scheduler_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of schedulers whose pods are served, besides the default scheduler.
-        OPTIONAL.
-        """
+        """Names of schedulers whose pods are served, besides the default scheduler. OPTIONAL."""
 
     def __init__(
         self,
@@ -4697,9 +4422,7 @@ class TemplateSource(_message.Message):
         PREFER_TEMPLATE: TemplateSource._Code.ValueType  # 1
         """The group's template, or one of its nodes if it has none."""
         PREFER_NODE: TemplateSource._Code.ValueType  # 2
-        """One of the group's nodes, without what is specific to it, or the group's
-        template if it has no nodes.
-        """
+        """One of the group's nodes, without what is specific to it, or the group's template if it has no nodes."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TemplateSource.Code.ValueType  # 0
@@ -4707,9 +4430,7 @@ class TemplateSource(_message.Message):
     PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
     """The group's template, or one of its nodes if it has none."""
     PREFER_NODE: TemplateSource.Code.ValueType  # 2
-    """One of the group's nodes, without what is specific to it, or the group's
-    template if it has no nodes.
-    """
+    """One of the group's nodes, without what is specific to it, or the group's template if it has no nodes."""
 
     def __init__(
         self,
@@ -4785,13 +4506,13 @@ class PriorityRank(_message.Message):
     RANK_FIELD_NUMBER: _builtins.int
     PATTERNS_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
-    """The rank: a node group with a higher one is preferred. A group that no
-    pattern matches has no rank, and loses against all groups with a rank.
+    """The rank: a node group with a higher one is preferred. A group that no pattern matches has no rank, and loses
+    against all groups with a rank.
     """
     @_builtins.property
     def patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Regular expressions (RE2, without named classes of characters), one of
-        which matches somewhere in the id of the node group. REQUIRED.
+        """Regular expressions (RE2, without named classes of characters), one of which matches somewhere in the id of the
+        node group. REQUIRED.
         """
 
     def __init__(
@@ -4816,8 +4537,8 @@ class HighestPriorityExpanderSettings(_message.Message):
 
     LABEL_FIELD_NUMBER: _builtins.int
     label: _builtins.str
-    """Key of the label of the template whose value is the priority, an integer;
-    a group without it has 0. OPTIONAL: "" = "zalando.org/scaling-priority".
+    """Key of the label of the template whose value is the priority, an integer; a group without it has 0. OPTIONAL: "" =
+    "zalando.org/scaling-priority".
     """
     def __init__(
         self,
@@ -4879,17 +4600,15 @@ class ScaleDownSettings(_message.Message):
     max_scale_down_parallelism: _builtins.int
     """Most nodes being deleted at a time, empty or not."""
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time. Upstream's default 1 drains serially,
-    because its drains are not checked jointly; ours are.
+    """Most nodes being drained at a time. Upstream's default 1 drains serially, because its drains are not checked
+    jointly; ours are.
     """
     skip_nodes_with_system_pods: _builtins.bool
     """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them."""
     skip_nodes_with_local_storage: _builtins.bool
     """Nodes with pods that use local storage stay."""
     skip_nodes_with_custom_controller_pods: _builtins.bool
-    """Nodes with pods of other controllers than ReplicationController,
-    ReplicaSet, StatefulSet and Job stay.
-    """
+    """Nodes with pods of other controllers than ReplicationController, ReplicaSet, StatefulSet and Job stay."""
     min_replica_count: _builtins.int
     """Fewest replicas of a controller whose pods may be moved."""
     ignore_daemonsets_utilization: _builtins.bool
@@ -4897,61 +4616,48 @@ class ScaleDownSettings(_message.Message):
     ignore_mirror_pods_utilization: _builtins.bool
     """Leave mirror pods out of utilization."""
     max_evaluated_nodes: _builtins.int
-    """Simulate at most this many nodes, besides those that were unneeded last
-    time. 0 = no limit, the default. Makes a bounded run repeatable.
+    """Simulate at most this many nodes, besides those that were unneeded last time. 0 = no limit, the default. Makes a
+    bounded run repeatable.
     """
     job_pods_unmovable: _builtins.bool
-    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
-    again. The Zalando fork always does this.
-    """
+    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them again. The Zalando fork always does this."""
     min_saving_per_eviction: _builtins.float
-    """Smallest hourly saving per eviction (in the currency of the prices) for
-    which pods are moved. Default 0 = no minimum; nodes of unknown price always
-    pass.
+    """Smallest hourly saving per eviction (in the currency of the prices) for which pods are moved. Default 0 = no
+    minimum; nodes of unknown price always pass.
     """
     balance: _builtins.bool
-    """Among similar node groups (`BalanceSettings`) the largest shrinks first,
-    and within them the zone with the most nodes: in the order of candidates,
-    and if a limit allows removing only some of the unneeded nodes now.
-    Upstream does not.
+    """Among similar node groups (`BalanceSettings`) the largest shrinks first, and within them the zone with the most
+    nodes: in the order of candidates, and if a limit allows removing only some of the unneeded nodes now. Upstream
+    does not.
     """
     delay_type_local: _builtins.bool
-    """The three delays apply to each node group separately: nodes of a group in
-    cool-down are not candidates, so their timers start when it is over; those
-    of other groups are removed. False: a cool-down stops all deletions.
+    """The three delays apply to each node group separately: nodes of a group in cool-down are not candidates, so their
+    timers start when it is over; those of other groups are removed. False: a cool-down stops all deletions.
     """
     objective: Global___Objective.Code.ValueType
-    """What plans are compared by first: MONEY takes the plan that saves most per
-    hour, among equals the one that frees most nodes; COUNT the other way round.
-    With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
-    of the plan stay, and others that save more go, as `search_effort` allows,
-    in all waves together: then the first may save less than it could alone.
-    Default UNSPECIFIED: MONEY if the
-    prices of all candidates are known, else COUNT, in which nodes without price
-    save as much as the mean. Upstream compares no plans: it removes what one
-    pass over its list finds.
+    """What plans are compared by first: MONEY takes the plan that saves most per hour, among equals the one that frees
+    most nodes; COUNT the other way round. With MONEY, nodes are also exchanged, unless `candidate_orders` names some:
+    some of the plan stay, and others that save more go, as `search_effort` allows, in all waves together: then the
+    first may save less than it could alone. Default UNSPECIFIED: MONEY if the prices of all candidates are known, else
+    COUNT, in which nodes without price save as much as the mean. Upstream compares no plans: it removes what one pass
+    over its list finds.
     """
     max_total_unready_percentage: _builtins.float
-    """While a larger share of all nodes is unready, and more of them than
-    `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-    or may still be starting, do not count.
+    """While a larger share of all nodes is unready, and more of them than `ok_total_unready_count`, no node is removed.
+    Nodes that are being deleted, or may still be starting, do not count.
     """
     ok_total_unready_count: _builtins.int
     """Up to this many unready nodes do not stop scale-down."""
     max_waves: _builtins.int
-    """Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
-    disruption budgets allow now, as upstream does; so does
-    `SearchEffort.FIRST`. In each wave after the first, a budget counts for
-    what it allows with all its pods healthy (`expected_pods` -
-    `desired_healthy`), or now, if that is more; a node with more pods than that
-    takes all of it, and its pods are evicted one after the other. Nodes of later waves are
-    unneeded, so they get the soft taint at once, and pods that are evicted
-    before go where they can stay.
+    """Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what disruption budgets allow now, as upstream does;
+    so does `SearchEffort.FIRST`. In each wave after the first, a budget counts for what it allows with all its pods
+    healthy (`expected_pods` - `desired_healthy`), or now, if that is more; a node with more pods than that takes all
+    of it, and its pods are evicted one after the other. Nodes of later waves are unneeded, so they get the soft taint
+    at once, and pods that are evicted before go where they can stay.
     """
     device_utilization_only: _builtins.bool
-    """The utilization of a node that has devices of dynamic resource allocation
-    of its own is their share alone, as for the Cluster Autoscaler; false = the
-    largest of the shares of cpu, memory and devices.
+    """The utilization of a node that has devices of dynamic resource allocation of its own is their share alone, as for
+    the Cluster Autoscaler; false = the largest of the shares of cpu, memory and devices.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
@@ -4967,26 +4673,21 @@ class ScaleDownSettings(_message.Message):
 
     @_builtins.property
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
-        """Age from which a kube-system pod without PodDisruptionBudget no longer
-        blocks.
-        """
+        """Age from which a kube-system pod without PodDisruptionBudget no longer blocks."""
 
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """The only orders in which candidates are tried; no nodes are exchanged then
-        either. The best plan by `objective` is taken, among equals the one with
-        the least eviction cost, then the first. With [NAME], one pass like
-        upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
-        them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
-        plan then saves less than a pass in list order within what budgets allow at
-        once, and one replaces the last plan only if it is better by 5 %.
+        """The only orders in which candidates are tried; no nodes are exchanged then either. The best plan by `objective` is
+        taken, among equals the one with the least eviction cost, then the first. With [NAME], one pass like upstream.
+        OPTIONAL: empty = the usual orders, candidates as upstream lists them, and arbitrary ones, as
+        `PlanSettings.search_effort` allows: no new plan then saves less than a pass in list order within what budgets
+        allow at once, and one replaces the last plan only if it is better by 5 %.
         """
 
     @_builtins.property
     def delay_after_add(self) -> _duration_pb2.Duration:
-        """After a node group has grown, nothing is deleted for this long. Without
-        effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
-        their timers.
+        """After a node group has grown, nothing is deleted for this long. Without effect if `NodeGroup.last_scale_up_time` is
+        not known. Unneeded nodes keep their timers.
         """
 
     @_builtins.property
@@ -5124,9 +4825,7 @@ Global___ScaleDownSettings: _TypeAlias = ScaleDownSettings  # noqa: Y015
 
 @_typing.final
 class NodeGroupSettings(_message.Message):
-    """Overrides for one node group; absent fields are taken from the general
-    settings.
-    """
+    """Overrides for one node group; absent fields are taken from the general settings."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -5197,9 +4896,7 @@ Global___NodeGroupSettings: _TypeAlias = NodeGroupSettings  # noqa: Y015
 
 @_typing.final
 class Consolidation(_message.Message):
-    """Which nodes may be removed because they are not needed, as Karpenter's
-    `consolidationPolicy` and `consolidateAfter`.
-    """
+    """Which nodes may be removed because they are not needed, as Karpenter's `consolidationPolicy` and `consolidateAfter`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -5276,29 +4973,23 @@ class SlackSettings(_message.Message):
     RESIZE_THRESHOLD_FIELD_NUMBER: _builtins.int
     CAPACITY_BUFFER_READING_FIELD_NUMBER: _builtins.int
     extra_capacity_min_rate: _builtins.float
-    """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
-    cpu and memory of the nodes that are ready, not cordoned, not being deleted
-    and without taints. From 1 on, each new node requires another one: node
+    """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable cpu and memory of the nodes that are
+    ready, not cordoned, not being deleted and without taints. From 1 on, each new node requires another one: node
     groups then grow to their maximum sizes.
     """
     granularity: _builtins.int
-    """How many standard placeholders make up an average node: each is as large as
-    the average allocatable amount of these nodes, divided by this. Their
-    number is such that their total is at least the extra capacity.
+    """How many standard placeholders make up an average node: each is as large as the average allocatable amount of these
+    nodes, divided by this. Their number is such that their total is at least the extra capacity.
     """
     strategy: Global___SlackStrategy.Code.ValueType
     """Sizes of placeholders."""
     resize_threshold: _builtins.float
-    """Standard placeholders keep their size until their computed size differs
-    from it by more than this share.
-    """
+    """Standard placeholders keep their size until their computed size differs from it by more than this share."""
     capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
     """How a CapacityBuffer with both `replicas` and `percentage` is read."""
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
-        """Extra capacity by resource name, if it differs from
-        `extra_capacity_min_rate`. OPTIONAL.
-        """
+        """Extra capacity by resource name, if it differs from `extra_capacity_min_rate`. OPTIONAL."""
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackPool]:
@@ -5306,15 +4997,12 @@ class SlackSettings(_message.Message):
 
     @_builtins.property
     def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSchedule]:
-        """Times at which other amounts apply; if several apply, the largest counts.
-        OPTIONAL.
-        """
+        """Times at which other amounts apply; if several apply, the largest counts. OPTIONAL."""
 
     @_builtins.property
     def ignored_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSelector]:
-        """Pods that do not count as largest pod, such as databases. OPTIONAL. Pods
-        with the annotation `trimtab.dev/slack-ignore: "true"` and DaemonSet pods
-        never count.
+        """Pods that do not count as largest pod, such as databases. OPTIONAL. Pods with the annotation
+        `trimtab.dev/slack-ignore: "true"` and DaemonSet pods never count.
         """
 
     def __init__(
@@ -5359,16 +5047,13 @@ class SlackAmount(_message.Message):
     FLOOR_FIELD_NUMBER: _builtins.int
     CEILING_FIELD_NUMBER: _builtins.int
     rate: _builtins.float
-    """Share of the allocatable amount. OPTIONAL: absent =
-    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
-    other resources.
+    """Share of the allocatable amount. OPTIONAL: absent = `extra_capacity_min_rate` of the same message for "cpu" and
+    "memory", 0 for other resources.
     """
     floor: _builtins.int
     """Least amount, in the resource's unit. OPTIONAL: absent = none."""
     ceiling: _builtins.int
-    """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
-    none.
-    """
+    """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent = none."""
     def __init__(
         self,
         *,
@@ -5412,13 +5097,10 @@ class SlackStrategy(_message.Message):
         EQUAL: SlackStrategy._Code.ValueType  # 1
         """All of one size."""
         LARGEST_POD: SlackStrategy._Code.ValueType  # 2
-        """One as large as the largest cpu and the largest memory over all pods,
-        the rest equal, and none larger than that.
-        """
+        """One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that."""
         LARGEST_BY_RESOURCE: SlackStrategy._Code.ValueType  # 3
-        """One as large as the pod with the most cpu, one as large as the pod with
-        the most memory, the rest equal, and none larger than the largest cpu
-        and the largest memory over all pods.
+        """One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
+        larger than the largest cpu and the largest memory over all pods.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
@@ -5427,13 +5109,10 @@ class SlackStrategy(_message.Message):
     EQUAL: SlackStrategy.Code.ValueType  # 1
     """All of one size."""
     LARGEST_POD: SlackStrategy.Code.ValueType  # 2
-    """One as large as the largest cpu and the largest memory over all pods,
-    the rest equal, and none larger than that.
-    """
+    """One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that."""
     LARGEST_BY_RESOURCE: SlackStrategy.Code.ValueType  # 3
-    """One as large as the pod with the most cpu, one as large as the pod with
-    the most memory, the rest equal, and none larger than the largest cpu
-    and the largest memory over all pods.
+    """One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
+    larger than the largest cpu and the largest memory over all pods.
     """
 
     def __init__(
@@ -5449,11 +5128,9 @@ Global___SlackStrategy: _TypeAlias = SlackStrategy  # noqa: Y015
 
 @_typing.final
 class SlackPool(_message.Message):
-    """A part of the cluster with separate slack, in addition to that of the whole
-    cluster. Absent fields are taken from `SlackSettings`. Its placeholders
-    tolerate the taints of its nodes and of its node groups' templates, except
-    status taints ("node.kubernetes.io/...") and deletion taints; so nodes with
-    taints count here.
+    """A part of the cluster with separate slack, in addition to that of the whole cluster. Absent fields are taken from
+    `SlackSettings`. Its placeholders tolerate the taints of its nodes and of its node groups' templates, except status
+    taints ("node.kubernetes.io/...") and deletion taints; so nodes with taints count here.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -5491,8 +5168,8 @@ class SlackPool(_message.Message):
     name: _builtins.str
     """Name, unique among the pools, without "/" and ":". REQUIRED."""
     topology_key: _builtins.str
-    """Key of a node label: separate slack for each of its values, such as
-    "topology.kubernetes.io/zone". OPTIONAL: "" = for all nodes together.
+    """Key of a node label: separate slack for each of its values, such as "topology.kubernetes.io/zone". OPTIONAL: "" =
+    for all nodes together.
     """
     extra_capacity_min_rate: _builtins.float
     """`SlackSettings.extra_capacity_min_rate`."""
@@ -5578,20 +5255,14 @@ class SlackSchedule(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     cron: _builtins.str
-    """When it begins: five fields of cron (minute, hour, day of month, month,
-    day of week). REQUIRED.
-    """
+    """When it begins: five fields of cron (minute, hour, day of month, month, day of week). REQUIRED."""
     time_zone: _builtins.str
-    """Time zone of `cron`, by its name in the IANA database, such as
-    "Europe/Berlin". OPTIONAL: "" = UTC.
-    """
+    """Time zone of `cron`, by its name in the IANA database, such as "Europe/Berlin". OPTIONAL: "" = UTC."""
     extra_capacity_min_rate: _builtins.float
-    """`SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent
-    = unchanged.
-    """
+    """`SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent = unchanged."""
     replicas: _builtins.int
-    """Number of standard placeholders during this time, instead of the number
-    from the rates. OPTIONAL: absent = from the rates.
+    """Number of standard placeholders during this time, instead of the number from the rates. OPTIONAL: absent = from the
+    rates.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
@@ -5641,25 +5312,17 @@ class CapacityBufferReading(_message.Message):
         UNSPECIFIED: CapacityBufferReading._Code.ValueType  # 0
         """LARGER."""
         LARGER: CapacityBufferReading._Code.ValueType  # 1
-        """The larger of the two counts, `percentage` rounded up: the Cluster
-        Autoscaler from 1.37 on.
-        """
+        """The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on."""
         SMALLER: CapacityBufferReading._Code.ValueType  # 2
-        """The smaller of the two counts, `percentage` rounded down: the Cluster
-        Autoscaler up to 1.36.
-        """
+        """The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
     """LARGER."""
     LARGER: CapacityBufferReading.Code.ValueType  # 1
-    """The larger of the two counts, `percentage` rounded up: the Cluster
-    Autoscaler from 1.37 on.
-    """
+    """The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on."""
     SMALLER: CapacityBufferReading.Code.ValueType  # 2
-    """The smaller of the two counts, `percentage` rounded down: the Cluster
-    Autoscaler up to 1.36.
-    """
+    """The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36."""
 
     def __init__(
         self,
@@ -5711,8 +5374,8 @@ class PodCostSettings(_message.Message):
     TARGETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostTarget]:
-        """Which pods get a cost, and how; the first target that selects a pod counts.
-        OPTIONAL: without targets, no pod gets a cost.
+        """Which pods get a cost, and how; the first target that selects a pod counts. OPTIONAL: without targets, no pod gets
+        a cost.
         """
 
     def __init__(
@@ -5730,9 +5393,7 @@ Global___PodCostSettings: _TypeAlias = PodCostSettings  # noqa: Y015
 
 @_typing.final
 class PodCostTarget(_message.Message):
-    """Pods that get a cost. Without namespaces, kinds and selector, every
-    controlled pod.
-    """
+    """Pods that get a cost. Without namespaces, kinds and selector, every controlled pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -5789,20 +5450,14 @@ class PodCostTerm(_message.Message):
     weight: _builtins.float
     """Factor of its ranks after they are scaled to 0 to 1."""
     threshold: _builtins.float
-    """Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
-    OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26
-    s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set
-    thresholds if strategies are summed, so that each counts according to its
-    weight.
+    """Cap for ranks, which are then divided by it. > 0, in the strategy's unit. OPTIONAL: absent = larger than usual
+    ranks: 2^20 for most strategies, 2^26 s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set thresholds
+    if strategies are summed, so that each counts according to its weight.
     """
     topology_key: _builtins.str
-    """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS,
-    empty otherwise.
-    """
+    """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise."""
     annotation: _builtins.str
-    """Key of the pods' annotation with a number. REQUIRED for IDLE and
-    ACCUMULATED_WORK, empty otherwise.
-    """
+    """Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise."""
     name: _builtins.str
     """Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise."""
     def __init__(

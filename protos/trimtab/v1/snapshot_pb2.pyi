@@ -34,8 +34,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ClusterSnapshot(_message.Message):
-    """A whole cluster. Also used, partly filled, as the `changed` part of a
-    delta: all its indices refer to its own dictionaries.
+    """A whole cluster. Also used, partly filled, as the `changed` part of a delta: all its indices refer to its own
+    dictionaries.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -118,15 +118,14 @@ class ClusterSnapshot(_message.Message):
 
     @_builtins.property
     def devices(self) -> Global___Devices:
-        """Devices of dynamic resource allocation and claims of them. OPTIONAL: absent
-        means none. In a delta, absent means unchanged; present replaces the whole
-        message.
+        """Devices of dynamic resource allocation and claims of them. OPTIONAL: absent means none. In a delta, absent means
+        unchanged; present replaces the whole message.
         """
 
     @_builtins.property
     def pod_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroup]:
-        """Groups of pods that are scheduled together. (namespace, name) is unique.
-        OPTIONAL: pods that name a group that is not listed wait for it.
+        """Groups of pods that are scheduled together. (namespace, name) is unique. OPTIONAL: pods that name a group that is
+        not listed wait for it.
         """
 
     @_builtins.property
@@ -627,11 +626,9 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def extended_device_requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExtendedDeviceRequest]:
-        """Extended resources that containers request and that devices may satisfy,
-        sorted by name: after the scheduler's rule for init containers, as requests
-        of the one claim that it would make. They count where a node has none of
-        the resource and a device class provides it; elsewhere `requests` does.
-        OPTIONAL.
+        """Extended resources that containers request and that devices may satisfy, sorted by name: after the scheduler's rule
+        for init containers, as requests of the one claim that it would make. They count where a node has none of the
+        resource and a device class provides it; elsewhere `requests` does. OPTIONAL.
         """
 
     def __init__(
@@ -1533,14 +1530,12 @@ class Node(_message.Message):
     leave the node alone.
     """
     being_deleted: _builtins.bool
-    """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
-    node or of its NodeClaim. It counts as a deletion in progress, as nodes do
-    with a taint that says so (`docs/signals.md`).
+    """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the node or of its NodeClaim. It counts as a
+    deletion in progress, as nodes do with a taint that says so (`docs/signals.md`).
     """
     price_per_hour: _builtins.float
-    """Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes
-    the snapshot decides it. OPTIONAL: absent = that of the node's group, or
-    unknown if the group has none.
+    """Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes the snapshot decides it. OPTIONAL:
+    absent = that of the node's group, or unknown if the group has none.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1793,8 +1788,8 @@ class NodeGroup(_message.Message):
     upcoming, and `Diagnostics.notes` says so.
     """
     price_per_hour: _builtins.float
-    """Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
-    absent = unknown. Also that of its nodes without `Node.price_per_hour`.
+    """Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL: absent = unknown. Also that of its
+    nodes without `Node.price_per_hour`.
     """
     health: Global___NodeGroupHealth.Code.ValueType
     """Health. OPTIONAL."""

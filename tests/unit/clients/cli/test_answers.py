@@ -110,7 +110,7 @@ def test_a_setting_out_of_range_is_refused_by_name(trimtab: Run, cluster: Path, 
     settings.write_text("scaleDown: {utilizationThreshold: 7}")
     outcome = trimtab("plan", "--no-advice", cluster, "--settings", settings)
     assert (outcome.code, outcome.out) == (2, "")
-    assert "scaleDown.utilizationThreshold: 7.0" in outcome.err
+    assert "scaleDown.utilizationThreshold: 7 is above 1" in outcome.err
 
 
 def test_fit_prints_a_line_for_each_waiting_pod_and_node(trimtab: Run, cluster: Path) -> None:
@@ -171,7 +171,7 @@ def test_explanations_are_sentences(
         assert part in outcome.out
 
 
-def test_a_node_with_serial_eviction_has_the_reason_in_its_detail(trimtab: Run, tmp_path: Path, quick: Path) -> None:
+def test_a_node_with_more_pods_than_its_budget_allows_at_once_goes(trimtab: Run, tmp_path: Path, quick: Path) -> None:
     web = k8s.replica_set("web", replicas=2)
     nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
     file = listed(
@@ -184,7 +184,7 @@ def test_a_node_with_serial_eviction_has_the_reason_in_its_detail(trimtab: Run, 
         k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}),
     )
     out = trimtab("explain", file, "node/n1", "--settings", quick).out
-    assert "It goes now, after a drain: more pods than budget default/web allows at once" in out
+    assert "It goes now, after a drain." in out
 
 
 def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run, tmp_path: Path, quick: Path) -> None:

@@ -111,7 +111,9 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
             context.abort_with_status(to_status(refused))
         self.plans += 1
         answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
-        answer.nodes.add(node="n1", fate=plan_pb2.NodeFate.STAYS, reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
+        stays = {"reason": reason_pb2.UnremovableReason.NOT_AUTOSCALED, "why": "in no node group"}
+        answer.nodes.add(node="n1", fate=plan_pb2.NodeFate.STAYS, **stays)
+        answer.summary.now.node_count = 1
         answer.scale_down.delete_empty.extend(self.empty)
         answer.diagnostics.node_count = 1
         self.decisions = list(first.request.decisions)

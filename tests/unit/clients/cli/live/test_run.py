@@ -118,6 +118,9 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
         answer.diagnostics.node_count = 1
         self.decisions = list(first.request.decisions)
         if plan_pb2.Decision.REPLACEMENT in self.decisions:
+            answer.summary.decisions.add(
+                decision=plan_pb2.Decision.REPLACEMENT, saved_per_hour=4.0, bought_per_hour=1.0
+            )
             wave = answer.replacement.waves.add(saving_per_hour=3.0)
             wave.leaving.add(node="n1", node_group="large", price_per_hour=4.0)
             wave.new_nodes.add(name="small#0", node_group="small", price_per_hour=1.0)

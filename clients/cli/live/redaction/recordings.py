@@ -3,7 +3,6 @@ request, then to write the copy.
 """
 
 import hashlib
-import random
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
-from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
+from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements, highest_price, price_factor
 from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
@@ -20,8 +19,6 @@ from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-_EXPONENTS: Final = (*range(-12, 0), *range(1, 13))
-"""Prices are multiplied by two to the power of one of these."""
 _NO_REQUEST_S: Final = 1 << 33
 """Time of the first request of a recording without one: all its times become equal."""
 
@@ -38,7 +35,8 @@ def redact_file(source: Path, target: Path) -> None:
 
 def _redact(source: Path, target: Path) -> None:
     strings, nodes = set[str](), set[str]()
-    integers, first_now_s, devices = ComparedIntegers(), _NO_REQUEST_S, DeviceNames(set(), set())
+    integers, devices = ComparedIntegers(), DeviceNames(set(), set())
+    first_now_s, highest = _NO_REQUEST_S, 0.0
 
     def collect(text: str) -> str:
         strings.update(atoms(text))
@@ -51,13 +49,14 @@ def _redact(source: Path, target: Path) -> None:
             for snapshot in (message, getattr(message, "changed", None)):
                 if isinstance(snapshot, pb.ClusterSnapshot):
                     integers.see(snapshot)
+                    highest = max(highest, highest_price(snapshot))
                     nodes.update(node.name for node in snapshot.nodes)
                     devices.see(snapshot.devices)
             walk(message, collect)
     known = integers.tokens() | {name: name for name in devices.kept}
     # Pools are compared with one another, and most have the name of their node.
     tokens = tokens_of(strings | devices.kept, known, nodes if devices.pools <= nodes else ())
-    replacements = Replacements(2.0 ** random.SystemRandom().choice(_EXPONENTS), first_now_s - FIRST_NOW_S)
+    replacements = Replacements(price_factor(highest), first_now_s - FIRST_NOW_S)
     uids: dict[str, str] = {}
     with source.open("rb") as opened:
         reader = RecordingReader(str(source), opened)

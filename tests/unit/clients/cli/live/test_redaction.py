@@ -1,5 +1,6 @@
 """A redacted recording reveals neither names nor prices nor times, and every decision on it is unchanged."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,7 @@ from trimtab.common.objects.files import read_files
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.model.label_syntax import is_label_key, is_label_value
+from trimtab.prices import MOST_PER_HOUR
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
 NOW_S = 1_790_000_000
@@ -43,6 +45,7 @@ def recorded(
     snapshots: list[SnapshotUpdate],
     settings: plan_pb2.PlanSettings,
     state: plan_pb2.PlanState | None = None,
+    decisions: Sequence[plan_pb2.Decision.Code.ValueType] = (plan_pb2.Decision.SCALE_DOWN,),
 ) -> plan_pb2.PlanState | None:
     """Record rounds of the planner in this process, starting from a state; return the last one."""
     with open_link(None) as link, RoundsRecorder(path, "my-cluster", "a comment") as recorder:
@@ -52,7 +55,7 @@ def recorded(
             request = plan_pb2.PlanRequest(
                 request_id=f"host-{number}",
                 cluster="my-cluster",
-                decisions=[plan_pb2.Decision.SCALE_DOWN],
+                decisions=decisions,
                 now=Timestamp(seconds=1_790_000_000 + 700 * number),
                 settings=settings,
             )
@@ -71,6 +74,12 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
             answer = session.ask(one.request, one.update)
             found += compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted))
     return found
+
+
+def answer_of(path: Path) -> plan_pb2.PlanResponse:
+    """Return the last answer of a recording."""
+    with path.open("rb") as opened:
+        return list(RecordingReader(str(path), opened))[-1].response
 
 
 def a_cluster() -> snapshot_pb2.ClusterSnapshot:
@@ -109,6 +118,58 @@ def test_decisions_over_a_redacted_recording_are_what_they_were(tmp_path: Path, 
     recorded(plain, rounds, wanted)
     assert differences(plain) == []
     redact_file(plain, redacted)
+    assert differences(redacted) == []
+
+
+ALL_WITH_PRICES = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT)
+
+
+@pytest.mark.parametrize("expander", [None, plan_pb2.Expander.PRICE])
+def test_plans_with_prices_are_what_they_were_and_no_price_is_left(
+    tmp_path: Path, expander: plan_pb2.Expander.Code.ValueType | None
+) -> None:
+    web = k8s.replica_set("web", 2)
+    prices = {"large": 0.7310, "small": 0.1170}
+    nodes = {name: [k8s.node(f"{name}-{i}", labels={"pool": name}) for i in range(3)] for name in prices}
+    groups = [
+        k8s.node_group(name, 0, 9, target=3, selector={"pool": name}, price=price, template=nodes[name][0])
+        for name, price in prices.items()
+    ]
+    pods = [k8s.pod(f"kept-{i}", node=f"large-{i}", owner=web, cpu="1") for i in range(3)]
+    pods += [k8s.pod(f"new-{i}", owner=web, cpu="3", node_selector={"pool": "large"}) for i in range(6)]
+    snapshot = k8s.snapshot_of([*nodes["large"], *nodes["small"]], pods, web, *groups, k8s.namespace())
+    wanted = plan_pb2.PlanSettings()
+    if expander is not None:
+        wanted.scale_up.expanders.append(expander)
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(snapshot, None)], wanted, decisions=ALL_WITH_PRICES)
+    redact_file(plain, redacted)
+    before, after = answer_of(plain), answer_of(redacted)
+    factor = after.summary.now.price_per_hour / before.summary.now.price_per_hour
+    assert factor != 1
+    assert before.scale_up.splits
+    assert before.summary.bought_per_hour
+    assert after.scale_up.splits[0].price_per_hour == factor * before.scale_up.splits[0].price_per_hour
+    assert differences(redacted) == []
+
+
+def test_prices_that_the_planner_assumes_stay(tmp_path: Path) -> None:
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(a_cluster(), None)], plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    before, after = answer_of(plain).summary, answer_of(redacted).summary
+    assert before.assumption
+    assert before == after
+
+
+def test_the_highest_price_stays_a_price(tmp_path: Path) -> None:
+    group = k8s.node_group("g", 0, 9, nodes=["n1"], price=MOST_PER_HOUR)
+    snapshot = k8s.snapshot_of([k8s.node("n1")], [], group, k8s.namespace())
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
+    for _ in range(8):
+        redact_file(plain, redacted)
+        assert 0 < answer_of(redacted).summary.now.price_per_hour < MOST_PER_HOUR
     assert differences(redacted) == []
 
 

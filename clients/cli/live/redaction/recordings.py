@@ -88,9 +88,9 @@ def _redact_strings(message: Any, tokens: Mapping[str, str], uids: dict[str, str
             uids.pop(pod, None)
         uids.update(_uids(message.changed))
     elif isinstance(message, plan_pb2.PlanResponse):
-        moves = moves_by_node(message.scale_down.places)
-        for node in message.scale_down.unneeded:
-            _redo_digest(node.assumption, moves.get(node.node, {}), uids)
+        _redo_digests(message.scale_down.unneeded, message.scale_down.places, uids)
+        for wave in message.replacement.waves:
+            _redo_digests(wave.leaving, wave.places, uids)
 
 
 def _name_state(request: plan_pb2.PlanRequest) -> None:
@@ -117,9 +117,12 @@ def _uids(snapshot: pb.ClusterSnapshot) -> dict[str, str]:
     return {f"{space}/{name}": uid for space, name, uid in zip(spaces, names, uids, strict=True)}
 
 
-def _redo_digest(assumption: plan_pb2.NodeAssumption, pods: Iterable[str], uids: Mapping[str, str]) -> None:
-    """Recompute the digest of the pods to be moved from their new uids, as `NodeAssumption` defines it."""
-    moved = sorted(uids[pod] for pod in pods if pod in uids)
-    if assumption.pods_to_move_digest:
-        text = "".join(uid + "\n" for uid in moved)
-        assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+def _redo_digests(
+    nodes: Iterable[plan_pb2.UnneededNode | plan_pb2.ReplacedNode], places: plan_pb2.Places, uids: Mapping[str, str]
+) -> None:
+    """Recompute the digests of the pods to be moved from their new uids, as `NodeAssumption` defines them."""
+    moves = moves_by_node(places)
+    for node in nodes:
+        if node.assumption.pods_to_move_digest:
+            text = "".join(uid + "\n" for uid in sorted(uids[pod] for pod in moves.get(node.node, ()) if pod in uids))
+            node.assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]

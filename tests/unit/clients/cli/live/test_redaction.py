@@ -121,36 +121,47 @@ def test_decisions_over_a_redacted_recording_are_what_they_were(tmp_path: Path, 
     assert differences(redacted) == []
 
 
-ALL_WITH_PRICES = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT)
+def with_prices(pending: int) -> snapshot_pb2.ClusterSnapshot:
+    """Return a cluster of large nodes, hardly used, and of full small ones; with pods that need more large ones."""
+    web = k8s.replica_set("web", 7 + pending)
+    kinds = {"large": ("16", "32Gi", 0.7310), "small": ("4", "8Gi", 0.1170)}
+    nodes, groups = [], []
+    for name, (cpu, memory, price) in kinds.items():
+        ours = [k8s.node(f"{name}-{i}", cpu, memory, labels={"pool": name}) for i in range(3)]
+        groups.append(
+            k8s.node_group(name, 0, 9, target=3, selector={"pool": name}, price=price, template=ours[0]),
+        )
+        nodes += ours
+    stays = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    pods = [k8s.pod(f"moved-{i}", "2500m", node=f"large-{i % 3}", owner=web) for i in range(4)]
+    pods += [k8s.pod(f"fixed-{i}", "3500m", node=f"small-{i}", owner=web, annotations=stays) for i in range(3)]
+    pods += [k8s.pod(f"new-{i}", "9", owner=web, node_selector={"pool": "large"}) for i in range(pending)]
+    snapshot: snapshot_pb2.ClusterSnapshot = k8s.snapshot_of(nodes, pods, web, *groups, k8s.namespace())
+    return snapshot
 
 
 @pytest.mark.parametrize("expander", [None, plan_pb2.Expander.PRICE])
-def test_plans_with_prices_are_what_they_were_and_no_price_is_left(
-    tmp_path: Path, expander: plan_pb2.Expander.Code.ValueType | None
+@pytest.mark.parametrize("pending", [0, 6])
+def test_plans_with_prices_are_what_they_were_and_all_prices_are_others(
+    tmp_path: Path, pending: int, expander: plan_pb2.Expander.Code.ValueType | None
 ) -> None:
-    web = k8s.replica_set("web", 2)
-    prices = {"large": 0.7310, "small": 0.1170}
-    nodes = {name: [k8s.node(f"{name}-{i}", labels={"pool": name}) for i in range(3)] for name in prices}
-    groups = [
-        k8s.node_group(name, 0, 9, target=3, selector={"pool": name}, price=price, template=nodes[name][0])
-        for name, price in prices.items()
-    ]
-    pods = [k8s.pod(f"kept-{i}", node=f"large-{i}", owner=web, cpu="1") for i in range(3)]
-    pods += [k8s.pod(f"new-{i}", owner=web, cpu="3", node_selector={"pool": "large"}) for i in range(6)]
-    snapshot = k8s.snapshot_of([*nodes["large"], *nodes["small"]], pods, web, *groups, k8s.namespace())
     wanted = plan_pb2.PlanSettings()
     if expander is not None:
         wanted.scale_up.expanders.append(expander)
+    decisions = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.REPLACEMENT)
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [SnapshotUpdate(snapshot, None)], wanted, decisions=ALL_WITH_PRICES)
+    recorded(plain, [SnapshotUpdate(with_prices(pending), None)], wanted, decisions=decisions)
     redact_file(plain, redacted)
+    assert differences(redacted) == []
     before, after = answer_of(plain), answer_of(redacted)
+    assert (len(before.scale_up.splits), len(before.replacement.waves)) == ((1, 0) if pending else (0, 1))
     factor = after.summary.now.price_per_hour / before.summary.now.price_per_hour
     assert factor != 1
-    assert before.scale_up.splits
-    assert before.summary.bought_per_hour
-    assert after.scale_up.splits[0].price_per_hour == factor * before.scale_up.splits[0].price_per_hour
-    assert differences(redacted) == []
+    assert after.summary.bought_per_hour == factor * before.summary.bought_per_hour > 0
+    for one, other in zip(before.scale_up.splits, after.scale_up.splits, strict=True):
+        assert other.price_per_hour == factor * one.price_per_hour
+    for one, other in zip(before.replacement.waves, after.replacement.waves, strict=True):
+        assert other.saving_per_hour == factor * one.saving_per_hour
 
 
 def test_prices_that_the_planner_assumes_stay(tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def plan_message(
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
     answer = judged(result, snapshot)
-    assert offences(message, given, answer, now_s) == []
+    broken = offences(message, given, answer, now_s)
+    assert broken == []
     after: Any = result.state
     return Outcome(
         answer.scale_down, after, result.notes, dict(result.figures), tuple(answer.nodes), result.change, answer

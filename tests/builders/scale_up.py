@@ -90,7 +90,7 @@ def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
 
 def search_budgets(patch: pytest.MonkeyPatch, **budgets: int) -> None:
     """Change budgets of the usual search effort."""
-    patch.setitem(search._BUDGETS, plan_pb2.SearchEffort.UNSPECIFIED, replace(search.USUAL, **budgets))  # type: ignore[arg-type]
+    patch.setitem(search._BUDGETS, plan_pb2.SearchEffort.USUAL, replace(search.USUAL, **budgets))  # type: ignore[arg-type]
 
 
 def plan_message(

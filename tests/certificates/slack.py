@@ -61,7 +61,9 @@ def _needless(
     kept = [
         one.node
         for one in answer.nodes
-        if one.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK and one.node not in busy
+        if one.fate == pb.NodeFate.STAYS
+        and one.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK
+        and one.node not in busy
     ]
     total = sum(room.values()) if len(room) > 1 else -1
     return [f"{node} is kept for slack without need" for node in kept if total - room[node] >= without[node]]

@@ -84,8 +84,11 @@ def _counts(simulation: Simulation, allowed: Bool, unplaceable: Mapping[int, int
     by_kind = np.zeros((len(first), REASONS), np.int64)
     count_failures(state, pods[first], allowed, by_kind)
     counts = by_kind[of.reshape(-1)]
-    # A pod's own node is not a destination.
-    discount_failures(state, pods, nodes, counts)
+    # A pod's own node is not a destination; one that takes no pods has not been counted.
+    counted = allowed[nodes]
+    of_counted = counts[counted]
+    discount_failures(state, pods[counted], nodes[counted], of_counted)
+    counts[counted] = of_counted
     return counts
 
 

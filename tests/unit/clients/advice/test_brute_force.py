@@ -68,7 +68,7 @@ def levers_of(case: AdvisedCase, planner: PlannerAccess) -> list[Lever]:
     snapshot = case.snapshot()
     request = case.request(snapshot)
     answer = planner.plan(snapshot, request)
-    base = base_plan(Counterfactuals(planner, ClusterView(snapshot), request, answer, {}))
+    base = base_plan(Counterfactuals(planner, ClusterView(snapshot), request, answer))
     finders = (
         settings.levers, budgets.budgets, budgets.several_budgets, objects.group_minimums, objects.node_annotations,
         pods.evictable, pods.placement,

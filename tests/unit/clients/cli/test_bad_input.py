@@ -90,9 +90,11 @@ def test_an_unknown_setting_is_named(trimtab: Run, cluster: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        pytest.param("scaleDown: {unneededTime: -5s}", "scaleDown.unneededTime: -5 s is negative", id="decision"),
+        pytest.param("scaleDown: {unneededTime: -5s}", "scaleDown.unneededTime: -5 s is too short", id="decision"),
         pytest.param(
-            "nodeGroups: {a_b: {utilizationThreshold: 9}}", "nodeGroups.a_b.utilizationThreshold: 9.0", id="node group"
+            "nodeGroups: {a_b: {utilizationThreshold: 9}}",
+            "nodeGroups.a_b.utilizationThreshold: 9 is above 1",
+            id="node group",
         ),
     ],
 )

@@ -392,7 +392,7 @@ def test_the_python_examples_print_plans_nodes_and_advice(
         assert "Plan: 28 of 60 nodes can go" in capsys.readouterr().out
         exec(compile(third.replace("127.0.0.1:8085", shell.address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert sum(re.match(r"[a-z]+-[a-c]-\d+ \d", line) is not None for line in printed) == 26
+    assert sum(" GOES_" in line for line in printed) == 26
 
 
 def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.objects import read_files
+from trimtab.planner.decisions.notes import PodCountsKey
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey
 from trimtab.planner.drainability.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
@@ -139,6 +140,6 @@ def test_a_delta_keeps_what_it_does_not_touch() -> None:
     assert lost["pods.uid"] == {PodDigestsKey()}
     assert lost["pods.deletion_cost"] == {rating}
     assert lost["owners"] == {columns, ChangingPodsKey(), TemplateRequestsKey()}
-    assert lost["pods.node"] == {simulation, by_node, use}
+    assert lost["pods.node"] == {simulation, by_node, use, PodCountsKey()}
     assert lost["nodes.unschedulable"] == {simulation}
     assert membership in lost["pods.flags"]

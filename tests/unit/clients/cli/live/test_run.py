@@ -111,11 +111,16 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
             context.abort_with_status(to_status(refused))
         self.plans += 1
         answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
-        answer.nodes.add(node="n1", fate=plan_pb2.NodeFate.STAYS, reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
+        stays = {"reason": reason_pb2.UnremovableReason.NOT_AUTOSCALED, "why": "in no node group"}
+        answer.nodes.add(node="n1", fate=plan_pb2.NodeFate.STAYS, **stays)
+        answer.summary.now.node_count = 1
         answer.scale_down.delete_empty.extend(self.empty)
         answer.diagnostics.node_count = 1
         self.decisions = list(first.request.decisions)
         if plan_pb2.Decision.REPLACEMENT in self.decisions:
+            answer.summary.decisions.add(
+                decision=plan_pb2.Decision.REPLACEMENT, saved_per_hour=4.0, bought_per_hour=1.0
+            )
             wave = answer.replacement.waves.add(saving_per_hour=3.0)
             wave.leaving.add(node="n1", node_group="large", price_per_hour=4.0)
             wave.new_nodes.add(name="small#0", node_group="small", price_per_hour=1.0)

@@ -207,7 +207,8 @@ def test_a_decision_that_repeats_is_one_entry_with_its_count(tmp_path: Path) -> 
     answers = [plan_pb2.PlanResponse() for _ in range(5)]
     for number in (1, 2, 4):
         answers[number].scale_down.delete_empty.append("n")
-        answers[number].scale_down.unneeded.add(node="n", utilization=0.1)
+        answers[number].scale_down.unneeded.add(node="n")
+        answers[number].nodes.add(node="n", fate=plan_pb2.NodeFate.GOES_NOW, utilization=0.1)
     lacking = answers[3].scale_up.unschedulable.add(pods=["default/p"])
     lacking.reasons["g"] = 1
     with RoundsRecorder(path) as recorder:

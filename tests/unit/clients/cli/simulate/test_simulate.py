@@ -111,7 +111,7 @@ def test_a_setting_that_the_planner_refuses_is_named_with_its_file_and_key(
     settings.write_text("scaleDown: {utilizationThreshold: 9}")
     done = trimtab("simulate", scenario, "--settings", settings)
     assert done.code == 2
-    assert f"settings file {settings}: scaleDown.utilizationThreshold: 9.0" in done.err
+    assert f"settings file {settings}: scaleDown.utilizationThreshold: 9 is above 1" in done.err
 
 
 def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
-from trimtab.planner.scale_down.report import answer
 from trimtab.planner.scale_down.search import portfolio
 from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.simulation.build import build_simulation
@@ -67,8 +66,8 @@ def decided(
 
 @contextmanager
 def always_side_by_side() -> Iterator[None]:
-    """Make and write small plans as large ones."""
-    with patch.object(portfolio, "WORTH_PODS", 0), patch.object(answer, "WORTH_PODS", 0):
+    """Make small plans as large ones."""
+    with patch.object(portfolio, "WORTH_PODS", 0):
         yield
 
 

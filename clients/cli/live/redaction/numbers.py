@@ -2,7 +2,8 @@
 not change any decision:
 - times are shifted such that the first request is made at `FIRST_NOW_S`. They keep their distances, including fractions
   of seconds, since timers compare them.
-- prices are multiplied by a random power of two: sums of them are rounded as before.
+- prices are multiplied by a random power of two: sums of them are rounded as before. Those that the planner assumes
+  where none is known stay: they follow from amounts.
 
 All other numbers stay: amounts, ports, counts, priorities, settings, and the values in answers that follow from them.
 Which pods fit where follows from the ratios of amounts, and these would tell the types of the machines in any unit.
@@ -11,20 +12,38 @@ Why it is worth a module: prices and dates tell an account and a cluster even wh
 the redacted file still has the same plans. It takes 15 % of the CPU time of a redaction.
 """
 
+import math
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from trimtab.prices import is_price
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 FIRST_NOW_S: Final = 1_000_000_000
 """The new time of the first request, within a second."""
 _SECOND_NS: Final = 10**9
+_FACTORS: Final = tuple(math.ldexp(1.0, exponent) for exponent in (*range(-12, 0), *range(1, 13)))
+"""Prices are multiplied by one of these."""
+_BY_ASSUMED_RATES: Final = ("summary", "nodes")
+"""Parts of an answer whose prices are by assumed rates if its summary says so."""
+
+
+def price_factor(highest: float) -> float:
+    """Return a random power of two, other than 1, by which the highest price of a recording stays a price."""
+    return random.SystemRandom().choice([one for one in _FACTORS if is_price(highest * one)])
+
+
+def highest_price(snapshot: pb.ClusterSnapshot) -> float:
+    """Return the highest price of a node in a snapshot, or in the changed half of a delta; 0 = there is none."""
+    nodes, groups = snapshot.nodes, snapshot.node_groups
+    return max((0.0, *(node.price_per_hour for node in nodes), *(group.price_per_hour for group in groups)))
 
 
 class Replacements(NamedTuple):
@@ -44,11 +63,12 @@ class Replacements(NamedTuple):
                 if field.name.endswith(("per_hour", "per_month")):
                     setattr(message, field.name, value * self.price_factor)
             elif not inner.GetOptions().map_entry:
+                inside = self._inside(message, field.name)
                 for one in value if field.is_repeated else (value,):
                     if isinstance(one, Timestamp):
                         self._shift(one)
                     else:
-                        self.visit(one)
+                        inside.visit(one)
 
     def column(self, times: bytes, per_second: int) -> bytes:
         """Return a column of times shifted : int64, in units of which a second has so many; 0 = unknown stays."""
@@ -59,6 +79,12 @@ class Replacements(NamedTuple):
     def moment(self, time: datetime) -> datetime:
         """Return the shifted time of a header."""
         return datetime.fromtimestamp(max(time.timestamp() - self.earlier_s, 0), UTC)
+
+    def _inside(self, message: Message, field: str) -> Self:
+        """Return what replaces the numbers in a field of a message."""
+        if isinstance(message, plan_pb2.PlanResponse) and message.summary.assumption and field in _BY_ASSUMED_RATES:
+            return self._replace(price_factor=1.0)
+        return self
 
     def _shift(self, time: Timestamp) -> None:
         if time.ToNanoseconds():
@@ -89,9 +115,10 @@ def _visit_capacity_request(one: pb.CapacityRequest, new: Replacements) -> None:
             setattr(one, name, max(getattr(one, name) - new.earlier_s, 1))
 
 
-def _visit_score(score: plan_pb2.ExpanderScore, _: Replacements) -> None:
-    if score.expander in (plan_pb2.Expander.PRICE, plan_pb2.Expander.CHEAPEST_PLAN):
-        score.score = 0
+def _visit_score(score: plan_pb2.ExpanderScore, new: Replacements) -> None:
+    # That of PRICE is a ratio of prices, which stays.
+    if score.expander == plan_pb2.Expander.CHEAPEST_PLAN:
+        score.score *= new.price_factor
 
 
 def _visit_cost_term(term: plan_pb2.PodCostTerm, new: Replacements) -> None:

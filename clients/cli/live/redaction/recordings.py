@@ -3,7 +3,6 @@ request, then to write the copy.
 """
 
 import hashlib
-import random
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
-from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
+from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements, highest_price, price_factor
 from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
@@ -20,8 +19,6 @@ from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-_EXPONENTS: Final = (*range(-12, 0), *range(1, 13))
-"""Prices are multiplied by two to the power of one of these."""
 _NO_REQUEST_S: Final = 1 << 33
 """Time of the first request of a recording without one: all its times become equal."""
 
@@ -38,7 +35,8 @@ def redact_file(source: Path, target: Path) -> None:
 
 def _redact(source: Path, target: Path) -> None:
     strings, nodes = set[str](), set[str]()
-    integers, first_now_s, devices = ComparedIntegers(), _NO_REQUEST_S, DeviceNames(set(), set())
+    integers, devices = ComparedIntegers(), DeviceNames(set(), set())
+    first_now_s, highest = _NO_REQUEST_S, 0.0
 
     def collect(text: str) -> str:
         strings.update(atoms(text))
@@ -51,13 +49,14 @@ def _redact(source: Path, target: Path) -> None:
             for snapshot in (message, getattr(message, "changed", None)):
                 if isinstance(snapshot, pb.ClusterSnapshot):
                     integers.see(snapshot)
+                    highest = max(highest, highest_price(snapshot))
                     nodes.update(node.name for node in snapshot.nodes)
                     devices.see(snapshot.devices)
             walk(message, collect)
     known = integers.tokens() | {name: name for name in devices.kept}
     # Pools are compared with one another, and most have the name of their node.
     tokens = tokens_of(strings | devices.kept, known, nodes if devices.pools <= nodes else ())
-    replacements = Replacements(2.0 ** random.SystemRandom().choice(_EXPONENTS), first_now_s - FIRST_NOW_S)
+    replacements = Replacements(price_factor(highest), first_now_s - FIRST_NOW_S)
     uids: dict[str, str] = {}
     with source.open("rb") as opened:
         reader = RecordingReader(str(source), opened)
@@ -89,9 +88,9 @@ def _redact_strings(message: Any, tokens: Mapping[str, str], uids: dict[str, str
             uids.pop(pod, None)
         uids.update(_uids(message.changed))
     elif isinstance(message, plan_pb2.PlanResponse):
-        moves = moves_by_node(message.scale_down.places)
-        for node in message.scale_down.unneeded:
-            _redo_digest(node.assumption, moves.get(node.node, {}), uids)
+        _redo_digests(message.scale_down.unneeded, message.scale_down.places, uids)
+        for wave in message.replacement.waves:
+            _redo_digests(wave.leaving, wave.places, uids)
 
 
 def _name_state(request: plan_pb2.PlanRequest) -> None:
@@ -118,9 +117,12 @@ def _uids(snapshot: pb.ClusterSnapshot) -> dict[str, str]:
     return {f"{space}/{name}": uid for space, name, uid in zip(spaces, names, uids, strict=True)}
 
 
-def _redo_digest(assumption: plan_pb2.NodeAssumption, pods: Iterable[str], uids: Mapping[str, str]) -> None:
-    """Recompute the digest of the pods to be moved from their new uids, as `NodeAssumption` defines it."""
-    moved = sorted(uids[pod] for pod in pods if pod in uids)
-    if assumption.pods_to_move_digest:
-        text = "".join(uid + "\n" for uid in moved)
-        assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+def _redo_digests(
+    nodes: Iterable[plan_pb2.UnneededNode | plan_pb2.ReplacedNode], places: plan_pb2.Places, uids: Mapping[str, str]
+) -> None:
+    """Recompute the digests of the pods to be moved from their new uids, as `NodeAssumption` defines them."""
+    moves = moves_by_node(places)
+    for node in nodes:
+        if node.assumption.pods_to_move_digest:
+            text = "".join(uid + "\n" for uid in sorted(uids[pod] for pod in moves.get(node.node, ()) if pod in uids))
+            node.assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -52,6 +52,8 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """Values of labels and names in their keys; and the part before the slash of a key."""
 _PARTED = re.compile(r"[^/]+")
+_NEW_NODE = re.compile(r"([^#]+)(#(?:[0-9]+|upcoming))")
+"""Name of a node that does not exist, as `Places.nodes` has it: a node group, and which of its new nodes."""
 
 
 def tokens_of(
@@ -92,7 +94,11 @@ def _nodes(names: Iterable[str], tokens: Mapping[str, str]) -> dict[str, str]:
 
 
 def atoms(text: str) -> Iterator[str]:
-    """Yield the strings that need tokens for a text: itself, the parts of "namespace/name", of "a__b"."""
+    """Yield the strings that need tokens for a text: itself, the parts of "namespace/name", of "a__b"; of the name of a
+    new node, those of its node group.
+    """
+    if new := _NEW_NODE.fullmatch(text):
+        text = new[1]
     yield text
     if "/" in text:
         yield from _PARTED.findall(text)
@@ -101,7 +107,11 @@ def atoms(text: str) -> Iterator[str]:
 
 
 def replaced(text: str, tokens: Mapping[str, str]) -> str:
-    """Return a text's replacement: zones part by part; keys of pods part by part where the parts are names."""
+    """Return a text's replacement: zones part by part; keys of pods part by part where the parts are names; new nodes
+    are named by their node group again.
+    """
+    if new := _NEW_NODE.fullmatch(text):
+        return replaced(new[1], tokens) + new[2]
     if "__" in text and "/" not in text:
         return "__".join(tokens[part] for part in text.split("__"))
     if text in tokens:

@@ -100,14 +100,14 @@ def test_every_difference_is_shown_with_its_place(
         for frame in RecordingReader(str(file), opened):
             content = getattr(frame, str(frame.WhichOneof("frame")))
             if frame.WhichOneof("frame") == "response":
-                content.scale_down.unremovable.add(node="ghost")
+                content.nodes.add(node="ghost")
                 content.scale_down.evaluated += 1
             writer.write(content)
     capsys.readouterr()
     with pytest.raises(FailedError, match="2 differences in 1 rounds"):
         replay(other, None, Format.JSON)
     shown = json.loads(capsys.readouterr().out)["differences"]
-    assert {one["path"] for one in shown} == {"scaleDown.evaluated", "scaleDown.unremovable.ghost"}
+    assert {one["path"] for one in shown} == {"scaleDown.evaluated", "nodes.ghost"}
 
 
 def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:

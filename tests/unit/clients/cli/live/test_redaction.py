@@ -1,5 +1,6 @@
 """A redacted recording reveals neither names nor prices nor times, and every decision on it is unchanged."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,7 @@ from trimtab.common.objects.files import read_files
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.model.label_syntax import is_label_key, is_label_value
+from trimtab.prices import MOST_PER_HOUR
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
 NOW_S = 1_790_000_000
@@ -43,6 +45,7 @@ def recorded(
     snapshots: list[SnapshotUpdate],
     settings: plan_pb2.PlanSettings,
     state: plan_pb2.PlanState | None = None,
+    decisions: Sequence[plan_pb2.Decision.Code.ValueType] = (plan_pb2.Decision.SCALE_DOWN,),
 ) -> plan_pb2.PlanState | None:
     """Record rounds of the planner in this process, starting from a state; return the last one."""
     with open_link(None) as link, RoundsRecorder(path, "my-cluster", "a comment") as recorder:
@@ -52,7 +55,7 @@ def recorded(
             request = plan_pb2.PlanRequest(
                 request_id=f"host-{number}",
                 cluster="my-cluster",
-                decisions=[plan_pb2.Decision.SCALE_DOWN],
+                decisions=decisions,
                 now=Timestamp(seconds=1_790_000_000 + 700 * number),
                 settings=settings,
             )
@@ -71,6 +74,12 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
             answer = session.ask(one.request, one.update)
             found += compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted))
     return found
+
+
+def answer_of(path: Path) -> plan_pb2.PlanResponse:
+    """Return the last answer of a recording."""
+    with path.open("rb") as opened:
+        return list(RecordingReader(str(path), opened))[-1].response
 
 
 def a_cluster() -> snapshot_pb2.ClusterSnapshot:
@@ -109,6 +118,69 @@ def test_decisions_over_a_redacted_recording_are_what_they_were(tmp_path: Path, 
     recorded(plain, rounds, wanted)
     assert differences(plain) == []
     redact_file(plain, redacted)
+    assert differences(redacted) == []
+
+
+def with_prices(pending: int) -> snapshot_pb2.ClusterSnapshot:
+    """Return a cluster of large nodes, hardly used, and of full small ones; with pods that need more large ones."""
+    web = k8s.replica_set("web", 7 + pending)
+    kinds = {"large": ("16", "32Gi", 0.7310), "small": ("4", "8Gi", 0.1170)}
+    nodes, groups = [], []
+    for name, (cpu, memory, price) in kinds.items():
+        ours = [k8s.node(f"{name}-{i}", cpu, memory, labels={"pool": name}) for i in range(3)]
+        groups.append(
+            k8s.node_group(name, 0, 9, target=3, selector={"pool": name}, price=price, template=ours[0]),
+        )
+        nodes += ours
+    stays = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    pods = [k8s.pod(f"moved-{i}", "2500m", node=f"large-{i % 3}", owner=web) for i in range(4)]
+    pods += [k8s.pod(f"fixed-{i}", "3500m", node=f"small-{i}", owner=web, annotations=stays) for i in range(3)]
+    pods += [k8s.pod(f"new-{i}", "9", owner=web, node_selector={"pool": "large"}) for i in range(pending)]
+    snapshot: snapshot_pb2.ClusterSnapshot = k8s.snapshot_of(nodes, pods, web, *groups, k8s.namespace())
+    return snapshot
+
+
+@pytest.mark.parametrize("expander", [None, plan_pb2.Expander.PRICE])
+@pytest.mark.parametrize("pending", [0, 6])
+def test_plans_with_prices_are_what_they_were_and_all_prices_are_others(
+    tmp_path: Path, pending: int, expander: plan_pb2.Expander.Code.ValueType | None
+) -> None:
+    wanted = plan_pb2.PlanSettings()
+    if expander is not None:
+        wanted.scale_up.expanders.append(expander)
+    decisions = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.REPLACEMENT)
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(with_prices(pending), None)], wanted, decisions=decisions)
+    redact_file(plain, redacted)
+    assert differences(redacted) == []
+    before, after = answer_of(plain), answer_of(redacted)
+    assert (len(before.scale_up.splits), len(before.replacement.waves)) == ((1, 0) if pending else (0, 1))
+    factor = after.summary.now.price_per_hour / before.summary.now.price_per_hour
+    assert factor != 1
+    assert after.summary.bought_per_hour == factor * before.summary.bought_per_hour > 0
+    for one, other in zip(before.scale_up.splits, after.scale_up.splits, strict=True):
+        assert other.price_per_hour == factor * one.price_per_hour
+    for one, other in zip(before.replacement.waves, after.replacement.waves, strict=True):
+        assert other.saving_per_hour == factor * one.saving_per_hour
+
+
+def test_prices_that_the_planner_assumes_stay(tmp_path: Path) -> None:
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(a_cluster(), None)], plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    before, after = answer_of(plain).summary, answer_of(redacted).summary
+    assert before.assumption
+    assert before == after
+
+
+def test_the_highest_price_stays_a_price(tmp_path: Path) -> None:
+    group = k8s.node_group("g", 0, 9, nodes=["n1"], price=MOST_PER_HOUR)
+    snapshot = k8s.snapshot_of([k8s.node("n1")], [], group, k8s.namespace())
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
+    for _ in range(8):
+        redact_file(plain, redacted)
+        assert 0 < answer_of(redacted).summary.now.price_per_hour < MOST_PER_HOUR
     assert differences(redacted) == []
 
 

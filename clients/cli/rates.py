@@ -22,7 +22,6 @@ class Rates:
     """Prices per hour by resource: of a core, of a GiB, of one of any other resource."""
 
     per_hour: Mapping[str, float]
-    is_default: bool = False
 
     def price(self, allocatable: Mapping[str, int]) -> float:
         """Return the price of a node by what it offers, rounded to millionths."""
@@ -38,10 +37,6 @@ class Rates:
     def _parts(self) -> Iterator[str]:
         for resource, rate in self.per_hour.items():
             yield f"{rate:g} {_NAMES.get(resource, f'one {resource}')}"
-
-
-DEFAULT_RATES: Final = Rates({"cpu": 0.03, "memory": 0.004}, is_default=True)
-"""About what large clouds ask on demand for machines of general purpose: 2 cores and 8 GiB cost 0.092."""
 
 
 def read_rates(text: str | None) -> Rates | None:

@@ -107,14 +107,18 @@ def without_a_group(plan: ScaleUpPlan, variant: Variant) -> list[Variant]:
     A group more can make the cheapest plan dearer, as another search is made: once by two fifths. Only where the price
     decides and all pods have a place, as far as the budget allows.
     """
-    unplaced, progress = plan.unplaced, plan.progress
-    waiting = np.concatenate([unplaced.left, unplaced.placeholders])
-    groups = sorted(set(progress.group_of))
+    groups = sorted(set(plan.progress.group_of))
     if plan.context.compared_by != Expander.CHEAPEST_PLAN or len(plan.refusals.pods) or len(groups) < 2:
         return []
-    work = len(waiting) * (len(unplaced.where.order) + len(progress.groups))
-    most = plan.context.request.settings.search.variant_work // (WITHOUT_WORK * max(work, 1))
+    waiting = len(plan.unplaced.left) + len(plan.unplaced.placeholders)
+    most = _affordable(plan, waiting) // WITHOUT_WORK
     return [variant._replace(without=(*variant.without, group)) for group in groups[:most]]
+
+
+def _affordable(plan: ScaleUpPlan, waiting: int) -> int:
+    """Return how many more plans for a number of waiting pods the budget pays for."""
+    work = waiting * (len(plan.unplaced.where.order) + len(plan.progress.groups))
+    return plan.context.request.settings.search.variant_work // max(work, 1)
 
 
 def left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:
@@ -147,8 +151,7 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     waiting = len(unplaced.pods) + len(unplaced.placeholders)
     settings, some_left = usual.context.request.settings, bool(len(usual.refusals.pods))
     expanders = settings.expanders
-    work = waiting * (len(unplaced.where.order) + len(progress.groups))
-    most = settings.search.variant_work // max(work, 1)
+    most = _affordable(usual, waiting)
     if not left or not most:
         return []
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)

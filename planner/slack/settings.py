@@ -19,8 +19,6 @@ from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 
-MOST_RATE: Final = 1e6
-"""Largest rate: above it amounts could not be counted in 64 bits."""
 _PATH: Final = "slack"
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _BY_RATE: Final = ("cpu", "memory")

@@ -91,7 +91,7 @@ SAME: Final = 1e-9
 
 
 class Improved(NamedTuple):
-    """nodes : int32 that go, ascending; wave : int32, from 1, in which each goes; destination : int32[P'] nodes of
+    """nodes : int32 that go; wave : int32, from 1, in which each goes; destination : int32[P'] nodes of
     their pods, -1 for all others."""
 
     nodes: Int32

@@ -48,20 +48,20 @@ def improved(task: DrainTask, plan: DrainSet, all_waves: DrainSet | None, state:
     revert(state, start)
     if better is None:
         return plan
-    found = _carried_out(task, plan, better)
+    rest = np.concatenate([plan.candidates, plan.later.nodes])
+    found = carried_out(task, better, rest[~np.isin(rest, better.nodes)], DrainOptions(plan.options.order))
     return plan if found.stopped_at >= 0 else found
 
 
-def _carried_out(task: DrainTask, plan: DrainSet, better: Improved) -> DrainSet:
-    """Make the first wave of a better plan, and keep the nodes of its later waves for these."""
+def carried_out(task: DrainTask, better: Improved, rest: Int32, options: DrainOptions) -> DrainSet:
+    """Make the first wave of a better plan, and keep the nodes of its later waves for these. rest : int32 other
+    candidates, tried after it."""
     first = better.nodes[better.wave == 1]
     if len(first) < len(better.nodes) or len(task.nodes.later.nodes):
         by_wave = np.argsort(better.wave, kind="stable")[len(first) :]
         refilled = task.nodes.later.refilled
         task = task.keeping(LaterCandidates(better.nodes[by_wave], better.wave[by_wave], refilled))
-    rest = np.concatenate([plan.candidates, plan.later.nodes])
-    rest = rest[~np.isin(rest, better.nodes)]
-    options = DrainOptions(plan.options.order, repeated=len(first), proposed=better.destination)
+    options = options._replace(repeated=len(first), proposed=better.destination)
     return run(task, np.concatenate([first, rest]).astype(np.int32), options)
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
-from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, LaterCandidates, run
+from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
+from trimtab.planner.scale_down.search.exchange import Improved
 from trimtab.planner.scale_down.search.headroom import saving_bound
-from trimtab.planner.scale_down.search.improvement import improved, is_worth_exchanging
+from trimtab.planner.scale_down.search.improvement import carried_out, improved, is_worth_exchanging
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
@@ -44,8 +45,6 @@ NOISE: Final = 1e-9
 WORTH_PODS: Final = 20_000
 """Number of pods to move from which an attempt is worth a copy of the simulation: it then takes several milliseconds.
 """
-
-
 NARROWER: Final = (0.9, 0.8, 0.7, 0.6, 0.5)
 """Utilization thresholds whose plans are candidates for higher ones, so that a plan with more candidates never saves
 less than one with fewer, as it else does in every tenth cluster. Not below upstream's default.
@@ -136,15 +135,12 @@ def _widened(task: DrainTask, narrower: DrainTask, state: SimulationState) -> Dr
     plan = choose(narrower).drain_set
     waves = add_waves(narrower, plan)
     revert(state, start)
-    accepted, wave = waves.drain_set.accepted, waves.wave
-    later = LaterCandidates(accepted[wave > 1], wave[wave > 1], task.nodes.later.refilled)
-    task = task.searching(task.nodes.staying, state).keeping(later)
-    order, first = plan.options.order, accepted[wave == 1]
-    rest = task.nodes.eligible[~np.isin(task.nodes.eligible, first)]
-    proposed = waves.drain_set.problem.destination
-    options = DrainOptions(order, repeated=len(first), hinted=True, proposed=proposed)
-    candidates = np.concatenate([first, _arranged(task, rest, order, first)])
-    return run(task, candidates.astype(np.int32), options)
+    better = Improved(waves.drain_set.accepted, waves.wave, waves.drain_set.problem.destination)
+    every = np.union1d(task.nodes.eligible, task.nodes.later.nodes).astype(np.int32)
+    order = plan.options.order
+    rest = _arranged(task, every[~np.isin(every, better.nodes)], order, better.nodes[better.wave == 1])
+    task = task.searching(task.nodes.staying, state)
+    return carried_out(task, better, rest, DrainOptions(order, hinted=True))
 
 
 def _exchanged(

@@ -29,7 +29,7 @@ TOP_LEVEL = {
     "actuator", "clients", "common", "deploy", "docs", "planner", "protos", "pyproject.toml", "tests",
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "core", "base", "misc", "tools"}
-MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
+MODULE_LINES, FUNCTION_LINES = 500, 80
 SIGNALS_PACKAGE = "trimtab.common.kubernetes.signals"
 """The registry of keys, which every package reads."""
 PARAMETERS = 8
@@ -190,9 +190,10 @@ def test_no_function_is_longer_than_its_limit() -> None:
     for path in python_files(*SOURCES, "tests"):
         for function in module(path).functions:
             length = function.end - function.start + 1
-            limit = KERNEL_LINES if function.is_kernel else FUNCTION_LINES
-            if length > limit:
-                offences.append(f"{name_of(path)}:{function.line} {function.name}: {length} lines, limit {limit}")
+            if length > FUNCTION_LINES:
+                offences.append(
+                    f"{name_of(path)}:{function.line} {function.name}: {length} lines, limit {FUNCTION_LINES}"
+                )
     no_offences(offences)
 
 

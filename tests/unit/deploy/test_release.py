@@ -29,7 +29,14 @@ def test_only_a_tag_of_three_numbers_starts_a_release() -> None:
 
 def test_every_file_that_the_workflow_names_exists_and_every_script_can_run() -> None:
     named = {path for _, run in RUNS for path in SCRIPT.findall(run)}
-    assert {".ci/version", ".ci/run", ".ci/release", ".ci/release.lock", "tests/e2e/helm/build.sh"} <= named
+    assert {
+        ".ci/version",
+        ".ci/run",
+        ".ci/release",
+        ".ci/release.lock",
+        ".ci/wheel",
+        "tests/e2e/helm/build.sh",
+    } <= named
     for path in named:
         assert (ROOT / path).exists(), path
         first = (ROOT / path).read_text(encoding="utf-8").splitlines()[0]
@@ -46,7 +53,7 @@ def test_everything_waits_for_the_tests_and_what_is_public_for_all_else() -> Non
 
     assert any(".ci/run" in run for name, run in RUNS if name == "test")
     assert all("test" in before(name) for name in JOBS if name != "test")
-    assert {"test", "distributions", "image"} <= before("publish")
+    assert {"test", "wheel", "distributions", "image"} <= before("publish")
     assert before("package-index") >= before("publish")
 
 
@@ -57,6 +64,7 @@ def test_each_job_has_the_rights_it_needs_and_no_secret() -> None:
     }
     assert written == {
         "test": set(),
+        "wheel": set(),
         "distributions": {"id-token", "attestations"},
         "image": {"packages"},
         "publish": {"contents", "packages", "id-token", "attestations"},

@@ -10,7 +10,7 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, as_document, print_document, print_lines, stdout_console
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 
 

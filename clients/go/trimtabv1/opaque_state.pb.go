@@ -1,6 +1,5 @@
-// The content of `opaque` in the planner's state. Not a part of the contract:
-// only the planner reads and writes it, and a change of layout needs another
-// `layout_version`, after which planners drop what earlier ones wrote.
+// The content of `opaque` in the planner's state. Not a part of the contract: only the planner reads and writes it, and
+// a change of layout needs another `layout_version`, after which planners drop what earlier ones wrote.
 //
 // String indices are those of `strings` in the part of the state around it.
 
@@ -30,12 +29,11 @@ const (
 // `ScaleUpState.opaque`, layout 2.
 type ScaleUpOpaque struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Places of pods in the last plan: waiting pods, pods of nodes being deleted
-	// and recently evicted ones. `destination` is a node or a node group.
+	// Places of pods in the last plan: waiting pods, pods of nodes being deleted and recently evicted ones. `destination`
+	// is a node or a node group.
 	Hints *PodHints `protobuf:"bytes,1,opt,name=hints,proto3" json:"hints,omitempty"`
-	// int32[H]: number of the node among the upcoming ones of the node group that
-	// `hints.destination` names, from 1, with those added by the plan last; 0 =
-	// the destination is a node. REQUIRED.
+	// int32[H]: number of the node among the upcoming ones of the node group that `hints.destination` names, from 1, with
+	// those added by the plan last; 0 = the destination is a node. REQUIRED.
 	Coming        []byte `protobuf:"bytes,2,opt,name=coming,proto3" json:"coming,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -90,23 +88,20 @@ type ScaleDownOpaque struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Destinations of pods in the last simulation.
 	Hints *PodHints `protobuf:"bytes,1,opt,name=hints,proto3" json:"hints,omitempty"`
-	// String index of the node at which the next destination search starts; 0 =
-	// none.
+	// String index of the node at which the next destination search starts; 0 = none.
 	SearchStart int32 `protobuf:"varint,2,opt,name=search_start,json=searchStart,proto3" json:"search_start,omitempty"`
-	// String index of the node at which a bounded simulation stopped; the next
-	// one continues there. 0 = it was complete.
+	// String index of the node at which a bounded simulation stopped; the next one continues there. 0 = it was complete.
 	ResumeAt int32 `protobuf:"varint,3,opt,name=resume_at,json=resumeAt,proto3" json:"resume_at,omitempty"`
 	// The planner's number of the order of candidates that led to the last plan.
 	CandidateOrder int32 `protobuf:"varint,4,opt,name=candidate_order,json=candidateOrder,proto3" json:"candidate_order,omitempty"`
-	// Digest of the inputs to the choice among orders other than nodes and pods:
-	// prices and settings. When it changes, the orders are compared again.
+	// Digest of the inputs to the choice among orders other than nodes and pods: prices and settings. When it changes,
+	// the orders are compared again.
 	Basis uint64 `protobuf:"fixed64,5,opt,name=basis,proto3" json:"basis,omitempty"`
-	// Upper bound on the saving of any plan as a multiple of the last plan's
-	// saving, from the last comparison of orders. They are compared again once it
-	// has grown by more than 5 %. Absent = unknown.
+	// Upper bound on the saving of any plan as a multiple of the last plan's saving, from the last comparison of orders.
+	// They are compared again once it has grown by more than 5 %. Absent = unknown.
 	Headroom *float64 `protobuf:"fixed64,6,opt,name=headroom,proto3,oneof" json:"headroom,omitempty"`
-	// How many nodes at the end of `unneeded` can go only because slack requests
-	// fewer placeholders without them. 0 = none.
+	// How many nodes at the end of `unneeded` can go only because slack requests fewer placeholders without them. 0 =
+	// none.
 	FewerPlaceholders int32 `protobuf:"varint,7,opt,name=fewer_placeholders,json=fewerPlaceholders,proto3" json:"fewer_placeholders,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -194,14 +189,12 @@ func (x *ScaleDownOpaque) GetFewerPlaceholders() int32 {
 // Destinations of pods as parallel columns, grouped by source node.
 type PodHints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// int32[S]: string index of the source node, without repetition; 0 = on no
-	// node. REQUIRED.
+	// int32[S]: string index of the source node, without repetition; 0 = on no node. REQUIRED.
 	Source []byte `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// int32[S+1], ascending: entry at which each source's pods begin, and the
-	// number of entries; the first is 0. REQUIRED.
+	// int32[S+1], ascending: entry at which each source's pods begin, and the number of entries; the first is 0.
+	// REQUIRED.
 	Offsets []byte `protobuf:"bytes,2,opt,name=offsets,proto3" json:"offsets,omitempty"`
-	// int32[H]: 32-bit digest of the pod's uid; it only has to distinguish the
-	// pods of one node. REQUIRED.
+	// int32[H]: 32-bit digest of the pod's uid; it only has to distinguish the pods of one node. REQUIRED.
 	Pod []byte `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
 	// int32[H]: string index of the destination. REQUIRED.
 	Destination   []byte `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`

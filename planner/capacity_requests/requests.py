@@ -133,7 +133,7 @@ def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: i
         if one.pod_sets and started >= sum(each.pod_count for each in one.pod_sets):
             return Outcome.CONSUMED
         return Outcome.BOOKING_EXPIRED if one.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
-    if one.created_s and one.created_s + (one.valid_until_s or settings.max_seek_s) <= now_s:
+    if one.created_s and one.created_s + (one.max_seek_s or settings.max_seek_s) <= now_s:
         return Outcome.EXPIRED
     return Outcome.INVALID if one.problem else Outcome.UNSPECIFIED
 

@@ -40,6 +40,7 @@ PREDICATE_TEXTS: Final[Mapping[int, PredicateTexts]] = MappingProxyType(_predica
 """By `PredicateReason.Code`."""
 NODE_SENTENCES: Final = clauses(reason_pb2.UnremovableReason)
 POD_SENTENCES: Final = clauses(reason_pb2.BlockingPodReason)
+LIMIT_SENTENCES: Final = clauses(reason_pb2.ReplacementLimit)
 
 
 def clause_of(name: str) -> str:

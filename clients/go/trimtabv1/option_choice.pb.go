@@ -531,7 +531,7 @@ var File_trimtab_v1_option_choice_proto protoreflect.FileDescriptor
 const file_trimtab_v1_option_choice_proto_rawDesc = "" +
 	"\n" +
 	"\x1etrimtab/v1/option_choice.proto\x12\n" +
-	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\xef\x03\n" +
+	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\xf5\x03\n" +
 	"\fOptionChoice\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12)\n" +
@@ -541,9 +541,9 @@ const file_trimtab_v1_option_choice_proto_rawDesc = "" +
 	"\x12cluster_node_count\x18\x06 \x01(\x05H\x00R\x10clusterNodeCount\x88\x01\x01\x12/\n" +
 	"\x06groups\x18\a \x03(\v2\x17.trimtab.v1.OptionGroupR\x06groups\x121\n" +
 	"\aoptions\x18\b \x03(\v2\x17.trimtab.v1.GroupOptionR\aoptions\x12*\n" +
-	"\x04pods\x18\t \x03(\v2\x16.trimtab.v1.OptionPodsR\x04pods\x12\x14\n" +
+	"\x04pods\x18\t \x03(\v2\x16.trimtab.v1.OptionPodsR\x04pods\x12\x1a\n" +
 	"\x05notes\x18\n" +
-	" \x03(\tR\x05notes\x120\n" +
+	" \x03(\tB\x04\x90\xb5\x18\x02R\x05notes\x120\n" +
 	"\x06answer\x18\v \x01(\v2\x18.trimtab.v1.OptionAnswerR\x06answerB\x15\n" +
 	"\x13_cluster_node_count\"\xde\x04\n" +
 	"\vOptionGroup\x12\x1d\n" +
@@ -650,6 +650,7 @@ func file_trimtab_v1_option_choice_proto_init() {
 	if File_trimtab_v1_option_choice_proto != nil {
 		return
 	}
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_option_choice_proto_msgTypes[0].OneofWrappers = []any{}

@@ -25,6 +25,78 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Redaction_Code int32
+
+const (
+	// As without the option.
+	Redaction_UNSPECIFIED Redaction_Code = 0
+	// The same: words of ours, what devices are like and expressions that read it, digests that are made again.
+	Redaction_KEPT Redaction_Code = 1
+	// Nothing: texts for people, which may name anything, and what only the original needs.
+	Redaction_LEFT_OUT Redaction_Code = 2
+	// A word, if the field is set: digests, which could confirm a guess, and texts of which it matters that they exist.
+	Redaction_PRESENCE Redaction_Code = 3
+	// The same if it is a count or a percentage, else a word.
+	Redaction_AMOUNT Redaction_Code = 4
+	// A price times the factor.
+	Redaction_PRICE Redaction_Code = 5
+	// A column of times in Unix seconds, shifted.
+	Redaction_UNIX_SECONDS Redaction_Code = 6
+	// A column of times in Unix nanoseconds, shifted.
+	Redaction_UNIX_NANOSECONDS Redaction_Code = 7
+)
+
+// Enum value maps for Redaction_Code.
+var (
+	Redaction_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "KEPT",
+		2: "LEFT_OUT",
+		3: "PRESENCE",
+		4: "AMOUNT",
+		5: "PRICE",
+		6: "UNIX_SECONDS",
+		7: "UNIX_NANOSECONDS",
+	}
+	Redaction_Code_value = map[string]int32{
+		"UNSPECIFIED":      0,
+		"KEPT":             1,
+		"LEFT_OUT":         2,
+		"PRESENCE":         3,
+		"AMOUNT":           4,
+		"PRICE":            5,
+		"UNIX_SECONDS":     6,
+		"UNIX_NANOSECONDS": 7,
+	}
+)
+
+func (x Redaction_Code) Enum() *Redaction_Code {
+	p := new(Redaction_Code)
+	*p = x
+	return p
+}
+
+func (x Redaction_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Redaction_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_options_proto_enumTypes[0].Descriptor()
+}
+
+func (Redaction_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_options_proto_enumTypes[0]
+}
+
+func (x Redaction_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Redaction_Code.Descriptor instead.
+func (Redaction_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_options_proto_rawDescGZIP(), []int{1, 0}
+}
+
 // What is said of a field of `PlanSettings` and of the messages below it, and of parts of snapshots that planners must
 // know.
 type Setting struct {
@@ -130,6 +202,45 @@ func (x *Setting) GetElement() string {
 	return ""
 }
 
+// What a redacted recording has in place of a field (`trimtab record --redact`). Without this option: another text for
+// each text, an earlier time for each time, and a price times a factor for each number whose name ends with "per_hour"
+// or "per_month"; all other numbers stay.
+type Redaction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Redaction) Reset() {
+	*x = Redaction{}
+	mi := &file_trimtab_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Redaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Redaction) ProtoMessage() {}
+
+func (x *Redaction) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Redaction.ProtoReflect.Descriptor instead.
+func (*Redaction) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
 var file_trimtab_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
@@ -137,6 +248,14 @@ var file_trimtab_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         50000,
 		Name:          "trimtab.v1.setting",
 		Tag:           "bytes,50000,opt,name=setting",
+		Filename:      "trimtab/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Redaction_Code)(nil),
+		Field:         50002,
+		Name:          "trimtab.v1.redaction",
+		Tag:           "varint,50002,opt,name=redaction,enum=trimtab.v1.Redaction_Code",
 		Filename:      "trimtab/v1/options.proto",
 	},
 	{
@@ -155,6 +274,10 @@ var (
 	//
 	// optional trimtab.v1.Setting setting = 50000;
 	E_Setting = &file_trimtab_v1_options_proto_extTypes[0]
+	// Of fields of recordings that are not redacted by their type alone.
+	//
+	// optional trimtab.v1.Redaction.Code redaction = 50002;
+	E_Redaction = &file_trimtab_v1_options_proto_extTypes[1]
 )
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -163,7 +286,7 @@ var (
 	// subject, the pod, which the caller writes; the subject of a node group's is "it".
 	//
 	// optional string clause = 50001;
-	E_Clause = &file_trimtab_v1_options_proto_extTypes[1]
+	E_Clause = &file_trimtab_v1_options_proto_extTypes[2]
 )
 
 var File_trimtab_v1_options_proto protoreflect.FileDescriptor
@@ -181,8 +304,20 @@ const file_trimtab_v1_options_proto_rawDesc = "" +
 	"\bupstream\x18\x06 \x03(\tR\bupstream\x12\x18\n" +
 	"\aelement\x18\a \x01(\tR\aelementB\b\n" +
 	"\x06_leastB\a\n" +
-	"\x05_most:Q\n" +
-	"\asetting\x12\x1d.google.protobuf.FieldOptions\x18І\x03 \x01(\v2\x13.trimtab.v1.SettingR\asetting\x88\x01\x01:>\n" +
+	"\x05_most\"\x89\x01\n" +
+	"\tRedaction\"|\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04KEPT\x10\x01\x12\f\n" +
+	"\bLEFT_OUT\x10\x02\x12\f\n" +
+	"\bPRESENCE\x10\x03\x12\n" +
+	"\n" +
+	"\x06AMOUNT\x10\x04\x12\t\n" +
+	"\x05PRICE\x10\x05\x12\x10\n" +
+	"\fUNIX_SECONDS\x10\x06\x12\x14\n" +
+	"\x10UNIX_NANOSECONDS\x10\a:Q\n" +
+	"\asetting\x12\x1d.google.protobuf.FieldOptions\x18І\x03 \x01(\v2\x13.trimtab.v1.SettingR\asetting\x88\x01\x01:\\\n" +
+	"\tredaction\x12\x1d.google.protobuf.FieldOptions\x18҆\x03 \x01(\x0e2\x1a.trimtab.v1.Redaction.CodeR\tredaction\x88\x01\x01:>\n" +
 	"\x06clause\x12!.google.protobuf.EnumValueOptions\x18ц\x03 \x01(\tR\x06clause\x88\x01\x01b\x06proto3"
 
 var (
@@ -197,20 +332,25 @@ func file_trimtab_v1_options_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_options_proto_rawDescData
 }
 
-var file_trimtab_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_trimtab_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_trimtab_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_trimtab_v1_options_proto_goTypes = []any{
-	(*Setting)(nil),                       // 0: trimtab.v1.Setting
-	(*descriptorpb.FieldOptions)(nil),     // 1: google.protobuf.FieldOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 2: google.protobuf.EnumValueOptions
+	(Redaction_Code)(0),                   // 0: trimtab.v1.Redaction.Code
+	(*Setting)(nil),                       // 1: trimtab.v1.Setting
+	(*Redaction)(nil),                     // 2: trimtab.v1.Redaction
+	(*descriptorpb.FieldOptions)(nil),     // 3: google.protobuf.FieldOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 4: google.protobuf.EnumValueOptions
 }
 var file_trimtab_v1_options_proto_depIdxs = []int32{
-	1, // 0: trimtab.v1.setting:extendee -> google.protobuf.FieldOptions
-	2, // 1: trimtab.v1.clause:extendee -> google.protobuf.EnumValueOptions
-	0, // 2: trimtab.v1.setting:type_name -> trimtab.v1.Setting
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	0, // [0:2] is the sub-list for extension extendee
+	3, // 0: trimtab.v1.setting:extendee -> google.protobuf.FieldOptions
+	3, // 1: trimtab.v1.redaction:extendee -> google.protobuf.FieldOptions
+	4, // 2: trimtab.v1.clause:extendee -> google.protobuf.EnumValueOptions
+	1, // 3: trimtab.v1.setting:type_name -> trimtab.v1.Setting
+	0, // 4: trimtab.v1.redaction:type_name -> trimtab.v1.Redaction.Code
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	3, // [3:5] is the sub-list for extension type_name
+	0, // [0:3] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -225,13 +365,14 @@ func file_trimtab_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_options_proto_rawDesc), len(file_trimtab_v1_options_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   1,
-			NumExtensions: 2,
+			NumEnums:      1,
+			NumMessages:   2,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_trimtab_v1_options_proto_goTypes,
 		DependencyIndexes: file_trimtab_v1_options_proto_depIdxs,
+		EnumInfos:         file_trimtab_v1_options_proto_enumTypes,
 		MessageInfos:      file_trimtab_v1_options_proto_msgTypes,
 		ExtensionInfos:    file_trimtab_v1_options_proto_extTypes,
 	}.Build()

@@ -391,7 +391,7 @@ var File_trimtab_v1_recording_proto protoreflect.FileDescriptor
 const file_trimtab_v1_recording_proto_rawDesc = "" +
 	"\n" +
 	"\x1atrimtab/v1/recording.proto\x12\n" +
-	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1etrimtab/v1/option_choice.proto\x1a\x15trimtab/v1/plan.proto\x1a\x19trimtab/v1/snapshot.proto\"\xf4\x03\n" +
+	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1etrimtab/v1/option_choice.proto\x1a\x18trimtab/v1/options.proto\x1a\x15trimtab/v1/plan.proto\x1a\x19trimtab/v1/snapshot.proto\"\xf4\x03\n" +
 	"\x0eRecordingFrame\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.trimtab.v1.RecordingHeaderH\x00R\x06header\x129\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.trimtab.v1.ClusterSnapshotH\x00R\bsnapshot\x121\n" +
@@ -402,15 +402,15 @@ const file_trimtab_v1_recording_proto_rawDesc = "" +
 	"\x05state\x18\a \x01(\v2\x15.trimtab.v1.PlanStateH\x00R\x05state\x12,\n" +
 	"\x03end\x18\b \x01(\v2\x18.trimtab.v1.RecordingEndH\x00R\x03end\x122\n" +
 	"\x06choice\x18\t \x01(\v2\x18.trimtab.v1.OptionChoiceH\x00R\x06choiceB\a\n" +
-	"\x05frame\"\xf7\x01\n" +
+	"\x05frame\"\xfd\x01\n" +
 	"\x0fRecordingHeader\x12\x14\n" +
 	"\x05magic\x18\x01 \x01(\tR\x05magic\x12%\n" +
 	"\x0eformat_version\x18\x02 \x01(\x05R\rformatVersion\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x1a\n" +
-	"\bproducer\x18\x05 \x01(\tR\bproducer\x12\x18\n" +
-	"\acomment\x18\x06 \x01(\tR\acomment\x12\x1a\n" +
+	"\bproducer\x18\x05 \x01(\tR\bproducer\x12\x1e\n" +
+	"\acomment\x18\x06 \x01(\tB\x04\x90\xb5\x18\x02R\acomment\x12\x1a\n" +
 	"\bredacted\x18\a \x01(\bR\bredacted\"/\n" +
 	"\fRecordingEnd\x12\x1f\n" +
 	"\vframe_count\x18\x01 \x01(\x03R\n" +
@@ -466,6 +466,7 @@ func file_trimtab_v1_recording_proto_init() {
 		return
 	}
 	file_trimtab_v1_option_choice_proto_init()
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
 	file_trimtab_v1_recording_proto_msgTypes[0].OneofWrappers = []any{

@@ -8,6 +8,7 @@
 // - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
 //   or a count).
 // - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+// - Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 // - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
 //   bytewise, is read fastest.
 
@@ -22,6 +23,7 @@ package trimtabv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1430,8 +1432,8 @@ type PodSpec struct {
 	SchedulerName int32 `protobuf:"varint,10,opt,name=scheduler_name,json=schedulerName,proto3" json:"scheduler_name,omitempty"`
 	// Restart policy. OPTIONAL.
 	RestartPolicy RestartPolicy_Code `protobuf:"varint,11,opt,name=restart_policy,json=restartPolicy,proto3,enum=trimtab.v1.RestartPolicy_Code" json:"restart_policy,omitempty"`
-	// `spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent means 30.
-	TerminationGracePeriodS *int64 `protobuf:"varint,12,opt,name=termination_grace_period_s,json=terminationGracePeriodS,proto3,oneof" json:"termination_grace_period_s,omitempty"`
+	// `spec.terminationGracePeriodSeconds`. OPTIONAL: absent means 30 s.
+	TerminationGracePeriod *durationpb.Duration `protobuf:"bytes,12,opt,name=termination_grace_period,json=terminationGracePeriod,proto3" json:"termination_grace_period,omitempty"`
 	// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`. OPTIONAL.
 	SafeToEvict SafeToEvict_Code `protobuf:"varint,13,opt,name=safe_to_evict,json=safeToEvict,proto3,enum=trimtab.v1.SafeToEvict_Code" json:"safe_to_evict,omitempty"`
 	// The pod mounts a hostPath, or an emptyDir not in memory, that the annotation `safe-to-evict-local-volumes` does not
@@ -1439,8 +1441,8 @@ type PodSpec struct {
 	LocalStorage bool `protobuf:"varint,14,opt,name=local_storage,json=localStorage,proto3" json:"local_storage,omitempty"`
 	// Names of constraints that no build can decide, such as "resourceClaims". OPTIONAL. A pod with any is never placed.
 	Unsupported []string `protobuf:"bytes,15,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
-	// Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none. OPTIONAL.
-	TopologySpreadTimeoutS *int64 `protobuf:"varint,16,opt,name=topology_spread_timeout_s,json=topologySpreadTimeoutS,proto3,oneof" json:"topology_spread_timeout_s,omitempty"`
+	// Annotation `zalando.org/topology-spread-timeout`. OPTIONAL: absent = none.
+	TopologySpreadTimeout *durationpb.Duration `protobuf:"bytes,16,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3" json:"topology_spread_timeout,omitempty"`
 	// Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent = not set. OPTIONAL.
 	EnableDsEviction *bool `protobuf:"varint,17,opt,name=enable_ds_eviction,json=enableDsEviction,proto3,oneof" json:"enable_ds_eviction,omitempty"`
 	// Inline disks that may not be mounted twice on a node, as opaque names, string indices; independent of claims.
@@ -1449,9 +1451,8 @@ type PodSpec struct {
 	// Inline disks mounted read-only, as opaque names, string indices: they conflict only with the same name among the
 	// `exclusive_disks` of another pod on the node. OPTIONAL.
 	ReadOnlyDisks []int32 `protobuf:"varint,19,rep,packed,name=read_only_disks,json=readOnlyDisks,proto3" json:"read_only_disks,omitempty"`
-	// Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds, rounded up, >= 0; absent = none.
-	// OPTIONAL.
-	ScaleUpDelayS *int64 `protobuf:"varint,20,opt,name=scale_up_delay_s,json=scaleUpDelayS,proto3,oneof" json:"scale_up_delay_s,omitempty"`
+	// Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, rounded up. OPTIONAL: absent = none.
+	ScaleUpDelay *durationpb.Duration `protobuf:"bytes,20,opt,name=scale_up_delay,json=scaleUpDelay,proto3" json:"scale_up_delay,omitempty"`
 	// Preferred pod anti-affinity: it only affects scores, never filters. Used by pod deletion costs. OPTIONAL.
 	PreferredPodAntiAffinity []*WeightedPodAffinityTerm `protobuf:"bytes,21,rep,name=preferred_pod_anti_affinity,json=preferredPodAntiAffinity,proto3" json:"preferred_pod_anti_affinity,omitempty"`
 	// Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine the size of slack's largest placeholders.
@@ -1586,11 +1587,11 @@ func (x *PodSpec) GetRestartPolicy() RestartPolicy_Code {
 	return RestartPolicy_UNSPECIFIED
 }
 
-func (x *PodSpec) GetTerminationGracePeriodS() int64 {
-	if x != nil && x.TerminationGracePeriodS != nil {
-		return *x.TerminationGracePeriodS
+func (x *PodSpec) GetTerminationGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.TerminationGracePeriod
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetSafeToEvict() SafeToEvict_Code {
@@ -1614,11 +1615,11 @@ func (x *PodSpec) GetUnsupported() []string {
 	return nil
 }
 
-func (x *PodSpec) GetTopologySpreadTimeoutS() int64 {
-	if x != nil && x.TopologySpreadTimeoutS != nil {
-		return *x.TopologySpreadTimeoutS
+func (x *PodSpec) GetTopologySpreadTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.TopologySpreadTimeout
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetEnableDsEviction() bool {
@@ -1642,11 +1643,11 @@ func (x *PodSpec) GetReadOnlyDisks() []int32 {
 	return nil
 }
 
-func (x *PodSpec) GetScaleUpDelayS() int64 {
-	if x != nil && x.ScaleUpDelayS != nil {
-		return *x.ScaleUpDelayS
+func (x *PodSpec) GetScaleUpDelay() *durationpb.Duration {
+	if x != nil {
+		return x.ScaleUpDelay
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetPreferredPodAntiAffinity() []*WeightedPodAffinityTerm {
@@ -5797,9 +5798,8 @@ type DeviceClass struct {
 	// Extended resource that its devices also satisfy, besides "deviceclass.resource.kubernetes.io/" and its name.
 	// OPTIONAL.
 	ExtendedResourceName string `protobuf:"bytes,3,opt,name=extended_resource_name,json=extendedResourceName,proto3" json:"extended_resource_name,omitempty"`
-	// Creation time, Unix seconds: of several classes with one extended resource the newest counts. OPTIONAL: 0 = the
-	// oldest.
-	Created int64 `protobuf:"varint,4,opt,name=created,proto3" json:"created,omitempty"`
+	// Creation time: of several classes with one extended resource the newest counts. OPTIONAL: absent = the oldest.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// A selector is no expression; nothing can be allocated with the class.
 	UnknownSelector bool `protobuf:"varint,5,opt,name=unknown_selector,json=unknownSelector,proto3" json:"unknown_selector,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -5857,11 +5857,11 @@ func (x *DeviceClass) GetExtendedResourceName() string {
 	return ""
 }
 
-func (x *DeviceClass) GetCreated() int64 {
+func (x *DeviceClass) GetCreateTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Created
+		return x.CreateTime
 	}
-	return 0
+	return nil
 }
 
 func (x *DeviceClass) GetUnknownSelector() bool {
@@ -6808,9 +6808,8 @@ type CapacityRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// `metadata.uid`. OPTIONAL.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
-	// `metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not known, which counts as long ago, but never
-	// as expired.
-	Created *int64 `protobuf:"varint,4,opt,name=created,proto3,oneof" json:"created,omitempty"`
+	// Creation time. OPTIONAL: absent = not known, which counts as long ago, but never as expired.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// `spec.provisioningClassName`. REQUIRED.
 	ClassName string `protobuf:"bytes,5,opt,name=class_name,json=className,proto3" json:"class_name,omitempty"`
 	// Its problem, for people: a PodTemplate is missing or cannot be read, a count is 0, another object has the same
@@ -6818,15 +6817,15 @@ type CapacityRequest struct {
 	Problem string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	// `spec.podSets`. REQUIRED unless there is a problem; at most 32.
 	PodSets []*CapacityPodSet `protobuf:"bytes,7,rep,name=pod_sets,json=podSets,proto3" json:"pod_sets,omitempty"`
-	// Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, seconds, > 0. OPTIONAL: absent =
+	// Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, > 0. OPTIONAL: absent =
 	// `CapacityRequestSettings.max_seek_time`.
-	ValidUntilS *int64 `protobuf:"varint,8,opt,name=valid_until_s,json=validUntilS,proto3,oneof" json:"valid_until_s,omitempty"`
+	MaxSeekTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
 	// Parameter `noRetry` is "true": it fails if there is no room at once. Only for classes of kind CHECK_CAPACITY.
 	NoRetry bool `protobuf:"varint,9,opt,name=no_retry,json=noRetry,proto3" json:"no_retry,omitempty"`
 	// Parameter `processorInstance`. OPTIONAL.
 	ProcessorInstance string `protobuf:"bytes,10,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
-	// Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL: absent = it is not.
-	Provisioned *int64 `protobuf:"varint,11,opt,name=provisioned,proto3,oneof" json:"provisioned,omitempty"`
+	// Since when the condition Provisioned is true. OPTIONAL: absent = it is not.
+	ProvisionTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=provision_time,json=provisionTime,proto3" json:"provision_time,omitempty"`
 	// The condition Failed is true.
 	Failed bool `protobuf:"varint,12,opt,name=failed,proto3" json:"failed,omitempty"`
 	// The condition BookingExpired is true.
@@ -6888,11 +6887,11 @@ func (x *CapacityRequest) GetUid() string {
 	return ""
 }
 
-func (x *CapacityRequest) GetCreated() int64 {
-	if x != nil && x.Created != nil {
-		return *x.Created
+func (x *CapacityRequest) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetClassName() string {
@@ -6916,11 +6915,11 @@ func (x *CapacityRequest) GetPodSets() []*CapacityPodSet {
 	return nil
 }
 
-func (x *CapacityRequest) GetValidUntilS() int64 {
-	if x != nil && x.ValidUntilS != nil {
-		return *x.ValidUntilS
+func (x *CapacityRequest) GetMaxSeekTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxSeekTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetNoRetry() bool {
@@ -6937,11 +6936,11 @@ func (x *CapacityRequest) GetProcessorInstance() string {
 	return ""
 }
 
-func (x *CapacityRequest) GetProvisioned() int64 {
-	if x != nil && x.Provisioned != nil {
-		return *x.Provisioned
+func (x *CapacityRequest) GetProvisionTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ProvisionTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetFailed() bool {
@@ -7034,7 +7033,7 @@ var File_trimtab_v1_snapshot_proto protoreflect.FileDescriptor
 const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trimtab/v1/snapshot.proto\x12\n" +
-	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\"\xea\x06\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\"\xea\x06\n" +
 	"\x0fClusterSnapshot\x12\x18\n" +
 	"\astrings\x18\x01 \x03(\tR\astrings\x12\x1c\n" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
@@ -7077,7 +7076,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
 	"\n" +
 	"label_sets\x18\x03 \x01(\v2\x15.trimtab.v1.LabelSetsR\tlabelSets\x120\n" +
-	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x80\x05\n" +
+	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x8c\x05\n" +
 	"\bPodTable\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
@@ -7090,9 +7089,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tlabel_set\x18\b \x01(\fR\blabelSet\x12\x12\n" +
 	"\x04node\x18\t \x01(\fR\x04node\x12\x14\n" +
 	"\x05owner\x18\n" +
-	" \x01(\fR\x05owner\x12\x18\n" +
-	"\acreated\x18\v \x01(\fR\acreated\x12\x1a\n" +
-	"\bdeletion\x18\f \x01(\fR\bdeletion\x12\x14\n" +
+	" \x01(\fR\x05owner\x12\x1e\n" +
+	"\acreated\x18\v \x01(\fB\x04\x90\xb5\x18\x06R\acreated\x12 \n" +
+	"\bdeletion\x18\f \x01(\fB\x04\x90\xb5\x18\x06R\bdeletion\x12\x14\n" +
 	"\x05phase\x18\r \x01(\fR\x05phase\x12\x14\n" +
 	"\x05flags\x18\x0e \x01(\fR\x05flags\x12#\n" +
 	"\rdeletion_cost\x18\x0f \x01(\fR\fdeletionCost\x12\x1f\n" +
@@ -7115,7 +7114,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\xfa\f\n" +
+	"\x06FAILED\x10\x04\"\xe1\f\n" +
 	"\aPodSpec\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.ResourceAmountR\brequests\x12:\n" +
 	"\rnode_selector\x18\x02 \x03(\v2\x15.trimtab.v1.LabelPairR\fnodeSelector\x12=\n" +
@@ -7129,16 +7128,16 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\bpriority\x18\t \x01(\x05R\bpriority\x12%\n" +
 	"\x0escheduler_name\x18\n" +
 	" \x01(\x05R\rschedulerName\x12E\n" +
-	"\x0erestart_policy\x18\v \x01(\x0e2\x1e.trimtab.v1.RestartPolicy.CodeR\rrestartPolicy\x12@\n" +
-	"\x1atermination_grace_period_s\x18\f \x01(\x03H\x00R\x17terminationGracePeriodS\x88\x01\x01\x12@\n" +
+	"\x0erestart_policy\x18\v \x01(\x0e2\x1e.trimtab.v1.RestartPolicy.CodeR\rrestartPolicy\x12S\n" +
+	"\x18termination_grace_period\x18\f \x01(\v2\x19.google.protobuf.DurationR\x16terminationGracePeriod\x12@\n" +
 	"\rsafe_to_evict\x18\r \x01(\x0e2\x1c.trimtab.v1.SafeToEvict.CodeR\vsafeToEvict\x12#\n" +
 	"\rlocal_storage\x18\x0e \x01(\bR\flocalStorage\x12 \n" +
-	"\vunsupported\x18\x0f \x03(\tR\vunsupported\x12>\n" +
-	"\x19topology_spread_timeout_s\x18\x10 \x01(\x03H\x01R\x16topologySpreadTimeoutS\x88\x01\x01\x121\n" +
-	"\x12enable_ds_eviction\x18\x11 \x01(\bH\x02R\x10enableDsEviction\x88\x01\x01\x12'\n" +
+	"\vunsupported\x18\x0f \x03(\tR\vunsupported\x12Q\n" +
+	"\x17topology_spread_timeout\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x15topologySpreadTimeout\x121\n" +
+	"\x12enable_ds_eviction\x18\x11 \x01(\bH\x00R\x10enableDsEviction\x88\x01\x01\x12'\n" +
 	"\x0fexclusive_disks\x18\x12 \x03(\x05R\x0eexclusiveDisks\x12&\n" +
-	"\x0fread_only_disks\x18\x13 \x03(\x05R\rreadOnlyDisks\x12,\n" +
-	"\x10scale_up_delay_s\x18\x14 \x01(\x03H\x03R\rscaleUpDelayS\x88\x01\x01\x12b\n" +
+	"\x0fread_only_disks\x18\x13 \x03(\x05R\rreadOnlyDisks\x12?\n" +
+	"\x0escale_up_delay\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\fscaleUpDelay\x12b\n" +
 	"\x1bpreferred_pod_anti_affinity\x18\x15 \x03(\v2#.trimtab.v1.WeightedPodAffinityTermR\x18preferredPodAntiAffinity\x12(\n" +
 	"\x10ignored_by_slack\x18\x16 \x01(\bR\x0eignoredBySlack\x12#\n" +
 	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12;\n" +
@@ -7147,16 +7146,13 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x18extended_device_requests\x18\x19 \x03(\v2!.trimtab.v1.ExtendedDeviceRequestR\x16extendedDeviceRequests\x12)\n" +
 	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequest\x12%\n" +
 	"\x0enever_preempts\x18\x1a \x01(\bR\rneverPreempts\x12&\n" +
-	"\x0frequests_by_vpa\x18\x1b \x01(\bR\rrequestsByVpaB\x1d\n" +
-	"\x1b_termination_grace_period_sB\x1c\n" +
-	"\x1a_topology_spread_timeout_sB\x15\n" +
-	"\x13_enable_ds_evictionB\x13\n" +
-	"\x11_scale_up_delay_s\"\x8c\x01\n" +
+	"\x0frequests_by_vpa\x18\x1b \x01(\bR\rrequestsByVpaB\x15\n" +
+	"\x13_enable_ds_eviction\"\x92\x01\n" +
 	"\bPodClaim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fshared_claim\x18\x02 \x01(\tR\vsharedClaim\x12/\n" +
-	"\x04spec\x18\x03 \x01(\v2\x1b.trimtab.v1.DeviceClaimSpecR\x04spec\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\"]\n" +
+	"\x04spec\x18\x03 \x01(\v2\x1b.trimtab.v1.DeviceClaimSpecR\x04spec\x12\x1e\n" +
+	"\aproblem\x18\x04 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\"]\n" +
 	"\x15ExtendedDeviceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x14\n" +
@@ -7253,7 +7249,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x10match_label_keys\x18\a \x03(\x05R\x0ematchLabelKeysB\x0e\n" +
 	"\f_min_domainsB\x16\n" +
 	"\x14_honor_node_affinityB\x14\n" +
-	"\x12_honor_node_taints\"\xe3\x02\n" +
+	"\x12_honor_node_taints\"\xe9\x02\n" +
 	"\x06Volume\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.trimtab.v1.VolumeState.CodeR\x05state\x12\x16\n" +
@@ -7262,8 +7258,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rnode_affinity\x18\x05 \x01(\v2\x18.trimtab.v1.NodeSelectorR\fnodeAffinity\x126\n" +
 	"\vzone_labels\x18\x06 \x03(\v2\x15.trimtab.v1.LabelPairR\n" +
 	"zoneLabels\x12-\n" +
-	"\x13read_write_once_pod\x18\a \x01(\bR\x10readWriteOncePod\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12'\n" +
+	"\x13read_write_once_pod\x18\a \x01(\bR\x10readWriteOncePod\x12\x1c\n" +
+	"\x06detail\x18\b \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12'\n" +
 	"\x0frequired_driver\x18\t \x01(\x05R\x0erequiredDriver\"r\n" +
 	"\vVolumeState\"c\n" +
 	"\x04Code\x12\x0f\n" +
@@ -7271,10 +7267,10 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x05BOUND\x10\x01\x12\x1b\n" +
 	"\x17WAIT_FOR_FIRST_CONSUMER\x10\x02\x12\x15\n" +
 	"\x11UNBOUND_IMMEDIATE\x10\x03\x12\v\n" +
-	"\aMISSING\x10\x04\"\xba\x06\n" +
+	"\aMISSING\x10\x04\"\xc0\x06\n" +
 	"\x04Node\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\vprovider_id\x18\x02 \x01(\tB\x04\x90\xb5\x18\x02R\n" +
 	"providerId\x12\x1b\n" +
 	"\tlabel_set\x18\x03 \x01(\x05R\blabelSet\x12)\n" +
 	"\x06taints\x18\x04 \x03(\v2\x11.trimtab.v1.TaintR\x06taints\x12$\n" +
@@ -7357,7 +7353,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\fpod_requests\x18\f \x03(\v2\x1a.trimtab.v1.ResourceAmountR\vpodRequestsB\x13\n" +
 	"\x11_desired_replicasB\x13\n" +
 	"\x11_current_replicasB\v\n" +
-	"\t_revision\"\xb2\x04\n" +
+	"\t_revision\"\xbe\x04\n" +
 	"\bPodGroup\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -7370,10 +7366,10 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"createTime\x12(\n" +
 	"\rdesired_count\x18\t \x01(\x05H\x01R\fdesiredCount\x88\x01\x01\x12:\n" +
 	"\fpod_template\x18\n" +
-	" \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12\x18\n" +
-	"\aproblem\x18\v \x01(\tR\aproblem\x12\x16\n" +
-	"\x06object\x18\f \x01(\tR\x06object\x12\x14\n" +
-	"\x05slack\x18\r \x01(\tR\x05slackB\v\n" +
+	" \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12\x1e\n" +
+	"\aproblem\x18\v \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x12\x16\n" +
+	"\x06object\x18\f \x01(\tR\x06object\x12\x1a\n" +
+	"\x05slack\x18\r \x01(\tB\x04\x90\xb5\x18\x04R\x05slackB\v\n" +
 	"\t_priorityB\x10\n" +
 	"\x0e_desired_count\">\n" +
 	"\x0ePodGroupPolicy\",\n" +
@@ -7385,15 +7381,15 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\a\n" +
 	"\x03POD\x10\x01\x12\r\n" +
-	"\tPOD_GROUP\x10\x02\"\xc1\x02\n" +
+	"\tPOD_GROUP\x10\x02\"\xcd\x02\n" +
 	"\x13PodDisruptionBudget\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x125\n" +
 	"\bselector\x18\x03 \x01(\v2\x19.trimtab.v1.LabelSelectorR\bselector\x12=\n" +
 	"\x06status\x18\x04 \x01(\v2%.trimtab.v1.PodDisruptionBudgetStatusR\x06status\x124\n" +
-	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12#\n" +
-	"\rmin_available\x18\x06 \x01(\tR\fminAvailable\x12'\n" +
-	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\xa5\x02\n" +
+	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12)\n" +
+	"\rmin_available\x18\x06 \x01(\tB\x04\x90\xb5\x18\x02R\fminAvailable\x12-\n" +
+	"\x0fmax_unavailable\x18\a \x01(\tB\x04\x90\xb5\x18\x02R\x0emaxUnavailable\"\xa5\x02\n" +
 	"\x19PodDisruptionBudgetStatus\x12/\n" +
 	"\x13disruptions_allowed\x18\x01 \x01(\x05R\x12disruptionsAllowed\x12'\n" +
 	"\x0fcurrent_healthy\x18\x02 \x01(\x05R\x0ecurrentHealthy\x12'\n" +
@@ -7431,15 +7427,15 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"dictionary\x18\x01 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x124\n" +
-	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\x9e\x03\n" +
+	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\xaa\x03\n" +
 	"\fSlackRequest\x12\x16\n" +
-	"\x06object\x18\x01 \x01(\tR\x06object\x12\x18\n" +
-	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\x1c\n" +
+	"\x06object\x18\x01 \x01(\tR\x06object\x12\x1e\n" +
+	"\aproblem\x18\x02 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04spec\x18\x04 \x01(\x05R\x04spec\x12\x1b\n" +
 	"\tlabel_set\x18\x05 \x01(\x05R\blabelSet\x12\x19\n" +
-	"\x05scale\x18\x06 \x01(\x05H\x00R\x05scale\x88\x01\x01\x12\x16\n" +
-	"\x06amount\x18\a \x01(\tR\x06amount\x12\x1f\n" +
+	"\x05scale\x18\x06 \x01(\x05H\x00R\x05scale\x88\x01\x01\x12\x1c\n" +
+	"\x06amount\x18\a \x01(\tB\x04\x90\xb5\x18\x04R\x06amount\x12\x1f\n" +
 	"\breplicas\x18\b \x01(\x05H\x01R\breplicas\x88\x01\x01\x12#\n" +
 	"\n" +
 	"percentage\x18\t \x01(\x05H\x02R\n" +
@@ -7450,11 +7446,11 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\ftopology_key\x18\f \x01(\x05R\vtopologyKeyB\b\n" +
 	"\x06_scaleB\v\n" +
 	"\t_replicasB\r\n" +
-	"\v_percentage\"\xb8\x05\n" +
+	"\v_percentage\"\xbe\x05\n" +
 	"\aDevices\x12\x18\n" +
 	"\astrings\x18\x01 \x03(\tR\astrings\x12)\n" +
-	"\x10kubernetes_minor\x18\x02 \x01(\x05R\x0fkubernetesMinor\x12#\n" +
-	"\rfeature_gates\x18\x03 \x03(\tR\ffeatureGates\x125\n" +
+	"\x10kubernetes_minor\x18\x02 \x01(\x05R\x0fkubernetesMinor\x12)\n" +
+	"\rfeature_gates\x18\x03 \x03(\tB\x04\x90\xb5\x18\x01R\ffeatureGates\x125\n" +
 	"\bcontents\x18\x04 \x03(\v2\x19.trimtab.v1.DeviceContentR\bcontents\x126\n" +
 	"\vdevice_sets\x18\x05 \x03(\v2\x15.trimtab.v1.DeviceSetR\n" +
 	"deviceSets\x12:\n" +
@@ -7485,46 +7481,46 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rbinds_to_node\x18\t \x01(\bR\vbindsToNode\x12-\n" +
 	"\x12binding_conditions\x18\n" +
 	" \x03(\tR\x11bindingConditions\x12<\n" +
-	"\x1abinding_failure_conditions\x18\v \x03(\tR\x18bindingFailureConditions\"\xfc\x01\n" +
-	"\x0fDeviceAttribute\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\x1abinding_failure_conditions\x18\v \x03(\tR\x18bindingFailureConditions\"\x8e\x02\n" +
+	"\x0fDeviceAttribute\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\x04name\x12\x1d\n" +
 	"\tint_value\x18\x02 \x01(\x03H\x00R\bintValue\x12\x1f\n" +
 	"\n" +
-	"bool_value\x18\x03 \x01(\bH\x00R\tboolValue\x12#\n" +
-	"\fstring_value\x18\x04 \x01(\tH\x00R\vstringValue\x12%\n" +
-	"\rversion_value\x18\x05 \x01(\tH\x00R\fversionValue\x12@\n" +
+	"bool_value\x18\x03 \x01(\bH\x00R\tboolValue\x12)\n" +
+	"\fstring_value\x18\x04 \x01(\tB\x04\x90\xb5\x18\x01H\x00R\vstringValue\x12+\n" +
+	"\rversion_value\x18\x05 \x01(\tB\x04\x90\xb5\x18\x01H\x00R\fversionValue\x12@\n" +
 	"\n" +
 	"list_value\x18\x06 \x01(\v2\x1f.trimtab.v1.DeviceAttributeListH\x00R\tlistValueB\a\n" +
-	"\x05value\"u\n" +
+	"\x05value\"\x81\x01\n" +
 	"\x13DeviceAttributeList\x12\x12\n" +
 	"\x04ints\x18\x01 \x03(\x03R\x04ints\x12\x14\n" +
-	"\x05bools\x18\x02 \x03(\bR\x05bools\x12\x18\n" +
-	"\astrings\x18\x03 \x03(\tR\astrings\x12\x1a\n" +
-	"\bversions\x18\x04 \x03(\tR\bversions\"\xe1\x01\n" +
-	"\x0eDeviceCapacity\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12'\n" +
-	"\x0fdefault_request\x18\x03 \x01(\tR\x0edefaultRequest\x12!\n" +
-	"\fvalid_values\x18\x04 \x03(\tR\vvalidValues\x12:\n" +
+	"\x05bools\x18\x02 \x03(\bR\x05bools\x12\x1e\n" +
+	"\astrings\x18\x03 \x03(\tB\x04\x90\xb5\x18\x01R\astrings\x12 \n" +
+	"\bversions\x18\x04 \x03(\tB\x04\x90\xb5\x18\x01R\bversions\"\xf9\x01\n" +
+	"\x0eDeviceCapacity\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\x04name\x12\x1a\n" +
+	"\x05value\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x05value\x12-\n" +
+	"\x0fdefault_request\x18\x03 \x01(\tB\x04\x90\xb5\x18\x01R\x0edefaultRequest\x12'\n" +
+	"\fvalid_values\x18\x04 \x03(\tB\x04\x90\xb5\x18\x01R\vvalidValues\x12:\n" +
 	"\vvalid_range\x18\x05 \x01(\v2\x19.trimtab.v1.CapacityRangeR\n" +
 	"validRange\x12\x1d\n" +
 	"\n" +
-	"has_policy\x18\x06 \x01(\bR\thasPolicy\"G\n" +
-	"\rCapacityRange\x12\x10\n" +
-	"\x03min\x18\x01 \x01(\tR\x03min\x12\x10\n" +
-	"\x03max\x18\x02 \x01(\tR\x03max\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\tR\x04step\"W\n" +
+	"has_policy\x18\x06 \x01(\bR\thasPolicy\"Y\n" +
+	"\rCapacityRange\x12\x16\n" +
+	"\x03min\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\x03min\x12\x16\n" +
+	"\x03max\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x03max\x12\x18\n" +
+	"\x04step\x18\x03 \x01(\tB\x04\x90\xb5\x18\x01R\x04step\"W\n" +
 	"\n" +
 	"CounterSet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
-	"\bcounters\x18\x02 \x03(\v2\x19.trimtab.v1.NamedQuantityR\bcounters\"9\n" +
-	"\rNamedQuantity\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"M\n" +
+	"\bcounters\x18\x02 \x03(\v2\x19.trimtab.v1.NamedQuantityR\bcounters\"E\n" +
+	"\rNamedQuantity\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\x04name\x12\x1a\n" +
+	"\x05value\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x05value\"S\n" +
 	"\vDeviceTaint\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x03 \x01(\tR\x06effect\"=\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x1c\n" +
+	"\x06effect\x18\x03 \x01(\tB\x04\x90\xb5\x18\x01R\x06effect\"=\n" +
 	"\tDeviceSet\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\x05R\x05names\x12\x1a\n" +
 	"\bcontents\x18\x02 \x03(\x05R\bcontents\"9\n" +
@@ -7548,12 +7544,13 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"device_set\x18\v \x01(\fR\tdeviceSet\x12\x1f\n" +
 	"\vcounter_set\x18\f \x01(\fR\n" +
-	"counterSet\"\xba\x01\n" +
+	"counterSet\"\xe3\x01\n" +
 	"\vDeviceClass\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tselectors\x18\x02 \x03(\tR\tselectors\x124\n" +
-	"\x16extended_resource_name\x18\x03 \x01(\tR\x14extendedResourceName\x12\x18\n" +
-	"\acreated\x18\x04 \x01(\x03R\acreated\x12)\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\tselectors\x18\x02 \x03(\tB\x04\x90\xb5\x18\x01R\tselectors\x124\n" +
+	"\x16extended_resource_name\x18\x03 \x01(\tR\x14extendedResourceName\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12)\n" +
 	"\x10unknown_selector\x18\x05 \x01(\bR\x0funknownSelector\"\x88\x01\n" +
 	"\x0fDeviceClaimSpec\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.trimtab.v1.DeviceRequestR\brequests\x12>\n" +
@@ -7562,11 +7559,11 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
 	"\falternatives\x18\x02 \x03(\v2\x1c.trimtab.v1.DeviceSubRequestR\falternatives\x12'\n" +
 	"\x0ffirst_available\x18\x03 \x01(\bR\x0efirstAvailable\x12!\n" +
-	"\fadmin_access\x18\x04 \x01(\bR\vadminAccess\"\xde\x02\n" +
+	"\fadmin_access\x18\x04 \x01(\bR\vadminAccess\"\xe4\x02\n" +
 	"\x10DeviceSubRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x1c\n" +
-	"\tselectors\x18\x03 \x03(\tR\tselectors\x129\n" +
+	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\"\n" +
+	"\tselectors\x18\x03 \x03(\tB\x04\x90\xb5\x18\x01R\tselectors\x129\n" +
 	"\x04mode\x18\x04 \x01(\x0e2%.trimtab.v1.DeviceAllocationMode.CodeR\x04mode\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x03R\x05count\x12>\n" +
 	"\vtolerations\x18\x06 \x03(\v2\x1c.trimtab.v1.DeviceTolerationR\vtolerations\x129\n" +
@@ -7579,16 +7576,16 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vEXACT_COUNT\x10\x01\x12\a\n" +
 	"\x03ALL\x10\x02\x12\t\n" +
-	"\x05OTHER\x10\x03\"n\n" +
+	"\x05OTHER\x10\x03\"z\n" +
 	"\x10DeviceToleration\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
-	"\boperator\x18\x02 \x01(\tR\boperator\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x04 \x01(\tR\x06effect\"\x86\x01\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
+	"\boperator\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\boperator\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x1c\n" +
+	"\x06effect\x18\x04 \x01(\tB\x04\x90\xb5\x18\x01R\x06effect\"\x92\x01\n" +
 	"\x10DeviceConstraint\x12\x1a\n" +
-	"\brequests\x18\x01 \x03(\tR\brequests\x12'\n" +
-	"\x0fmatch_attribute\x18\x02 \x01(\tR\x0ematchAttribute\x12-\n" +
-	"\x12distinct_attribute\x18\x03 \x01(\tR\x11distinctAttribute\"\xf5\x05\n" +
+	"\brequests\x18\x01 \x03(\tR\brequests\x12-\n" +
+	"\x0fmatch_attribute\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x0ematchAttribute\x123\n" +
+	"\x12distinct_attribute\x18\x03 \x01(\tB\x04\x90\xb5\x18\x01R\x11distinctAttribute\"\xf5\x05\n" +
 	"\x12ResourceClaimTable\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
@@ -7640,28 +7637,25 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"dictionary\x18\x01 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x127\n" +
-	"\brequests\x18\x02 \x03(\v2\x1b.trimtab.v1.CapacityRequestR\brequests\"\x98\x04\n" +
+	"\brequests\x18\x02 \x03(\v2\x1b.trimtab.v1.CapacityRequestR\brequests\"\xc0\x04\n" +
 	"\x0fCapacityRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x1d\n" +
-	"\acreated\x18\x04 \x01(\x03H\x00R\acreated\x88\x01\x01\x12\x1d\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x1d\n" +
 	"\n" +
-	"class_name\x18\x05 \x01(\tR\tclassName\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\x125\n" +
-	"\bpod_sets\x18\a \x03(\v2\x1a.trimtab.v1.CapacityPodSetR\apodSets\x12'\n" +
-	"\rvalid_until_s\x18\b \x01(\x03H\x01R\vvalidUntilS\x88\x01\x01\x12\x19\n" +
+	"class_name\x18\x05 \x01(\tR\tclassName\x12\x1e\n" +
+	"\aproblem\x18\x06 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x125\n" +
+	"\bpod_sets\x18\a \x03(\v2\x1a.trimtab.v1.CapacityPodSetR\apodSets\x12=\n" +
+	"\rmax_seek_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12\x19\n" +
 	"\bno_retry\x18\t \x01(\bR\anoRetry\x12-\n" +
 	"\x12processor_instance\x18\n" +
-	" \x01(\tR\x11processorInstance\x12%\n" +
-	"\vprovisioned\x18\v \x01(\x03H\x02R\vprovisioned\x88\x01\x01\x12\x16\n" +
+	" \x01(\tR\x11processorInstance\x12A\n" +
+	"\x0eprovision_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rprovisionTime\x12\x16\n" +
 	"\x06failed\x18\f \x01(\bR\x06failed\x12'\n" +
 	"\x0fbooking_expired\x18\r \x01(\bR\x0ebookingExpired\x12)\n" +
-	"\x10capacity_revoked\x18\x0e \x01(\bR\x0fcapacityRevokedB\n" +
-	"\n" +
-	"\b_createdB\x10\n" +
-	"\x0e_valid_until_sB\x0e\n" +
-	"\f_provisioned\"W\n" +
+	"\x10capacity_revoked\x18\x0e \x01(\bR\x0fcapacityRevoked\"W\n" +
 	"\x0eCapacityPodSet\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\x05R\x04spec\x12\x1b\n" +
 	"\tlabel_set\x18\x02 \x01(\x05R\blabelSet\x12\x14\n" +
@@ -7766,7 +7760,8 @@ var file_trimtab_v1_snapshot_proto_goTypes = []any{
 	(*CapacityRequests)(nil),          // 81: trimtab.v1.CapacityRequests
 	(*CapacityRequest)(nil),           // 82: trimtab.v1.CapacityRequest
 	(*CapacityPodSet)(nil),            // 83: trimtab.v1.CapacityPodSet
-	(*timestamppb.Timestamp)(nil),     // 84: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 84: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 85: google.protobuf.Timestamp
 }
 var file_trimtab_v1_snapshot_proto_depIdxs = []int32{
 	13,  // 0: trimtab.v1.ClusterSnapshot.label_sets:type_name -> trimtab.v1.LabelSets
@@ -7795,91 +7790,98 @@ var file_trimtab_v1_snapshot_proto_depIdxs = []int32{
 	34,  // 23: trimtab.v1.PodSpec.pod_anti_affinity:type_name -> trimtab.v1.PodAffinityTerm
 	36,  // 24: trimtab.v1.PodSpec.topology_spread:type_name -> trimtab.v1.TopologySpreadConstraint
 	1,   // 25: trimtab.v1.PodSpec.restart_policy:type_name -> trimtab.v1.RestartPolicy.Code
-	2,   // 26: trimtab.v1.PodSpec.safe_to_evict:type_name -> trimtab.v1.SafeToEvict.Code
-	35,  // 27: trimtab.v1.PodSpec.preferred_pod_anti_affinity:type_name -> trimtab.v1.WeightedPodAffinityTerm
-	18,  // 28: trimtab.v1.PodSpec.claims:type_name -> trimtab.v1.PodClaim
-	19,  // 29: trimtab.v1.PodSpec.extended_device_requests:type_name -> trimtab.v1.ExtendedDeviceRequest
-	71,  // 30: trimtab.v1.PodClaim.spec:type_name -> trimtab.v1.DeviceClaimSpec
-	3,   // 31: trimtab.v1.LabelRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	25,  // 32: trimtab.v1.LabelSelector.requirements:type_name -> trimtab.v1.LabelRequirement
-	28,  // 33: trimtab.v1.NodeSelector.terms:type_name -> trimtab.v1.NodeSelectorTerm
-	25,  // 34: trimtab.v1.NodeSelectorTerm.match_expressions:type_name -> trimtab.v1.LabelRequirement
-	25,  // 35: trimtab.v1.NodeSelectorTerm.match_fields:type_name -> trimtab.v1.LabelRequirement
-	4,   // 36: trimtab.v1.Taint.effect:type_name -> trimtab.v1.TaintEffect.Code
-	5,   // 37: trimtab.v1.Toleration.operator:type_name -> trimtab.v1.TolerationOperator.Code
-	4,   // 38: trimtab.v1.Toleration.effect:type_name -> trimtab.v1.TaintEffect.Code
-	26,  // 39: trimtab.v1.PodAffinityTerm.selector:type_name -> trimtab.v1.LabelSelector
-	26,  // 40: trimtab.v1.PodAffinityTerm.namespace_selector:type_name -> trimtab.v1.LabelSelector
-	34,  // 41: trimtab.v1.WeightedPodAffinityTerm.term:type_name -> trimtab.v1.PodAffinityTerm
-	26,  // 42: trimtab.v1.TopologySpreadConstraint.selector:type_name -> trimtab.v1.LabelSelector
-	6,   // 43: trimtab.v1.Volume.state:type_name -> trimtab.v1.VolumeState.Code
-	27,  // 44: trimtab.v1.Volume.node_affinity:type_name -> trimtab.v1.NodeSelector
-	23,  // 45: trimtab.v1.Volume.zone_labels:type_name -> trimtab.v1.LabelPair
-	30,  // 46: trimtab.v1.Node.taints:type_name -> trimtab.v1.Taint
-	84,  // 47: trimtab.v1.Node.ready_transition_time:type_name -> google.protobuf.Timestamp
-	84,  // 48: trimtab.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	43,  // 49: trimtab.v1.Node.attach_limits:type_name -> trimtab.v1.AttachLimit
-	40,  // 50: trimtab.v1.Node.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
-	30,  // 51: trimtab.v1.NodeTemplate.taints:type_name -> trimtab.v1.Taint
-	43,  // 52: trimtab.v1.NodeTemplate.attach_limits:type_name -> trimtab.v1.AttachLimit
-	42,  // 53: trimtab.v1.NodeTemplate.daemonset_pods:type_name -> trimtab.v1.TemplatePod
-	40,  // 54: trimtab.v1.NodeTemplate.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
-	41,  // 55: trimtab.v1.NodeGroup.template:type_name -> trimtab.v1.NodeTemplate
-	7,   // 56: trimtab.v1.NodeGroup.health:type_name -> trimtab.v1.NodeGroupHealth.Code
-	84,  // 57: trimtab.v1.NodeGroup.backoff_until:type_name -> google.protobuf.Timestamp
-	84,  // 58: trimtab.v1.NodeGroup.last_scale_up_time:type_name -> google.protobuf.Timestamp
-	84,  // 59: trimtab.v1.NodeGroup.last_deletion_time:type_name -> google.protobuf.Timestamp
-	84,  // 60: trimtab.v1.NodeGroup.last_failure_time:type_name -> google.protobuf.Timestamp
-	26,  // 61: trimtab.v1.Owner.selector:type_name -> trimtab.v1.LabelSelector
-	42,  // 62: trimtab.v1.Owner.pod_template:type_name -> trimtab.v1.TemplatePod
-	22,  // 63: trimtab.v1.Owner.pod_requests:type_name -> trimtab.v1.ResourceAmount
-	8,   // 64: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
-	9,   // 65: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
-	84,  // 66: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 67: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
-	26,  // 68: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
-	51,  // 69: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
-	54,  // 70: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
-	55,  // 71: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
-	84,  // 72: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
-	84,  // 73: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
-	14,  // 74: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	57,  // 75: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
-	22,  // 76: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
-	59,  // 77: trimtab.v1.Devices.contents:type_name -> trimtab.v1.DeviceContent
-	67,  // 78: trimtab.v1.Devices.device_sets:type_name -> trimtab.v1.DeviceSet
-	68,  // 79: trimtab.v1.Devices.counter_sets:type_name -> trimtab.v1.CounterSets
-	27,  // 80: trimtab.v1.Devices.node_selectors:type_name -> trimtab.v1.NodeSelector
-	69,  // 81: trimtab.v1.Devices.slices:type_name -> trimtab.v1.ResourceSliceTable
-	70,  // 82: trimtab.v1.Devices.classes:type_name -> trimtab.v1.DeviceClass
-	71,  // 83: trimtab.v1.Devices.claim_specs:type_name -> trimtab.v1.DeviceClaimSpec
-	77,  // 84: trimtab.v1.Devices.claims:type_name -> trimtab.v1.ResourceClaimTable
-	78,  // 85: trimtab.v1.Devices.taint_rules:type_name -> trimtab.v1.DeviceTaintRule
-	79,  // 86: trimtab.v1.Devices.templates:type_name -> trimtab.v1.TemplateSlices
-	60,  // 87: trimtab.v1.DeviceContent.attributes:type_name -> trimtab.v1.DeviceAttribute
-	62,  // 88: trimtab.v1.DeviceContent.capacities:type_name -> trimtab.v1.DeviceCapacity
-	64,  // 89: trimtab.v1.DeviceContent.consumed_counters:type_name -> trimtab.v1.CounterSet
-	66,  // 90: trimtab.v1.DeviceContent.taints:type_name -> trimtab.v1.DeviceTaint
-	61,  // 91: trimtab.v1.DeviceAttribute.list_value:type_name -> trimtab.v1.DeviceAttributeList
-	63,  // 92: trimtab.v1.DeviceCapacity.valid_range:type_name -> trimtab.v1.CapacityRange
-	65,  // 93: trimtab.v1.CounterSet.counters:type_name -> trimtab.v1.NamedQuantity
-	64,  // 94: trimtab.v1.CounterSets.sets:type_name -> trimtab.v1.CounterSet
-	72,  // 95: trimtab.v1.DeviceClaimSpec.requests:type_name -> trimtab.v1.DeviceRequest
-	76,  // 96: trimtab.v1.DeviceClaimSpec.constraints:type_name -> trimtab.v1.DeviceConstraint
-	73,  // 97: trimtab.v1.DeviceRequest.alternatives:type_name -> trimtab.v1.DeviceSubRequest
-	10,  // 98: trimtab.v1.DeviceSubRequest.mode:type_name -> trimtab.v1.DeviceAllocationMode.Code
-	75,  // 99: trimtab.v1.DeviceSubRequest.tolerations:type_name -> trimtab.v1.DeviceToleration
-	65,  // 100: trimtab.v1.DeviceSubRequest.capacities:type_name -> trimtab.v1.NamedQuantity
-	66,  // 101: trimtab.v1.DeviceTaintRule.taint:type_name -> trimtab.v1.DeviceTaint
-	80,  // 102: trimtab.v1.TemplateSlices.slices:type_name -> trimtab.v1.TemplateSlice
-	14,  // 103: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	82,  // 104: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
-	83,  // 105: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
-	106, // [106:106] is the sub-list for method output_type
-	106, // [106:106] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	84,  // 26: trimtab.v1.PodSpec.termination_grace_period:type_name -> google.protobuf.Duration
+	2,   // 27: trimtab.v1.PodSpec.safe_to_evict:type_name -> trimtab.v1.SafeToEvict.Code
+	84,  // 28: trimtab.v1.PodSpec.topology_spread_timeout:type_name -> google.protobuf.Duration
+	84,  // 29: trimtab.v1.PodSpec.scale_up_delay:type_name -> google.protobuf.Duration
+	35,  // 30: trimtab.v1.PodSpec.preferred_pod_anti_affinity:type_name -> trimtab.v1.WeightedPodAffinityTerm
+	18,  // 31: trimtab.v1.PodSpec.claims:type_name -> trimtab.v1.PodClaim
+	19,  // 32: trimtab.v1.PodSpec.extended_device_requests:type_name -> trimtab.v1.ExtendedDeviceRequest
+	71,  // 33: trimtab.v1.PodClaim.spec:type_name -> trimtab.v1.DeviceClaimSpec
+	3,   // 34: trimtab.v1.LabelRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	25,  // 35: trimtab.v1.LabelSelector.requirements:type_name -> trimtab.v1.LabelRequirement
+	28,  // 36: trimtab.v1.NodeSelector.terms:type_name -> trimtab.v1.NodeSelectorTerm
+	25,  // 37: trimtab.v1.NodeSelectorTerm.match_expressions:type_name -> trimtab.v1.LabelRequirement
+	25,  // 38: trimtab.v1.NodeSelectorTerm.match_fields:type_name -> trimtab.v1.LabelRequirement
+	4,   // 39: trimtab.v1.Taint.effect:type_name -> trimtab.v1.TaintEffect.Code
+	5,   // 40: trimtab.v1.Toleration.operator:type_name -> trimtab.v1.TolerationOperator.Code
+	4,   // 41: trimtab.v1.Toleration.effect:type_name -> trimtab.v1.TaintEffect.Code
+	26,  // 42: trimtab.v1.PodAffinityTerm.selector:type_name -> trimtab.v1.LabelSelector
+	26,  // 43: trimtab.v1.PodAffinityTerm.namespace_selector:type_name -> trimtab.v1.LabelSelector
+	34,  // 44: trimtab.v1.WeightedPodAffinityTerm.term:type_name -> trimtab.v1.PodAffinityTerm
+	26,  // 45: trimtab.v1.TopologySpreadConstraint.selector:type_name -> trimtab.v1.LabelSelector
+	6,   // 46: trimtab.v1.Volume.state:type_name -> trimtab.v1.VolumeState.Code
+	27,  // 47: trimtab.v1.Volume.node_affinity:type_name -> trimtab.v1.NodeSelector
+	23,  // 48: trimtab.v1.Volume.zone_labels:type_name -> trimtab.v1.LabelPair
+	30,  // 49: trimtab.v1.Node.taints:type_name -> trimtab.v1.Taint
+	85,  // 50: trimtab.v1.Node.ready_transition_time:type_name -> google.protobuf.Timestamp
+	85,  // 51: trimtab.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	43,  // 52: trimtab.v1.Node.attach_limits:type_name -> trimtab.v1.AttachLimit
+	40,  // 53: trimtab.v1.Node.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
+	30,  // 54: trimtab.v1.NodeTemplate.taints:type_name -> trimtab.v1.Taint
+	43,  // 55: trimtab.v1.NodeTemplate.attach_limits:type_name -> trimtab.v1.AttachLimit
+	42,  // 56: trimtab.v1.NodeTemplate.daemonset_pods:type_name -> trimtab.v1.TemplatePod
+	40,  // 57: trimtab.v1.NodeTemplate.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
+	41,  // 58: trimtab.v1.NodeGroup.template:type_name -> trimtab.v1.NodeTemplate
+	7,   // 59: trimtab.v1.NodeGroup.health:type_name -> trimtab.v1.NodeGroupHealth.Code
+	85,  // 60: trimtab.v1.NodeGroup.backoff_until:type_name -> google.protobuf.Timestamp
+	85,  // 61: trimtab.v1.NodeGroup.last_scale_up_time:type_name -> google.protobuf.Timestamp
+	85,  // 62: trimtab.v1.NodeGroup.last_deletion_time:type_name -> google.protobuf.Timestamp
+	85,  // 63: trimtab.v1.NodeGroup.last_failure_time:type_name -> google.protobuf.Timestamp
+	26,  // 64: trimtab.v1.Owner.selector:type_name -> trimtab.v1.LabelSelector
+	42,  // 65: trimtab.v1.Owner.pod_template:type_name -> trimtab.v1.TemplatePod
+	22,  // 66: trimtab.v1.Owner.pod_requests:type_name -> trimtab.v1.ResourceAmount
+	8,   // 67: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
+	9,   // 68: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
+	85,  // 69: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 70: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
+	26,  // 71: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
+	51,  // 72: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
+	54,  // 73: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
+	55,  // 74: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
+	85,  // 75: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
+	85,  // 76: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
+	14,  // 77: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	57,  // 78: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
+	22,  // 79: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
+	59,  // 80: trimtab.v1.Devices.contents:type_name -> trimtab.v1.DeviceContent
+	67,  // 81: trimtab.v1.Devices.device_sets:type_name -> trimtab.v1.DeviceSet
+	68,  // 82: trimtab.v1.Devices.counter_sets:type_name -> trimtab.v1.CounterSets
+	27,  // 83: trimtab.v1.Devices.node_selectors:type_name -> trimtab.v1.NodeSelector
+	69,  // 84: trimtab.v1.Devices.slices:type_name -> trimtab.v1.ResourceSliceTable
+	70,  // 85: trimtab.v1.Devices.classes:type_name -> trimtab.v1.DeviceClass
+	71,  // 86: trimtab.v1.Devices.claim_specs:type_name -> trimtab.v1.DeviceClaimSpec
+	77,  // 87: trimtab.v1.Devices.claims:type_name -> trimtab.v1.ResourceClaimTable
+	78,  // 88: trimtab.v1.Devices.taint_rules:type_name -> trimtab.v1.DeviceTaintRule
+	79,  // 89: trimtab.v1.Devices.templates:type_name -> trimtab.v1.TemplateSlices
+	60,  // 90: trimtab.v1.DeviceContent.attributes:type_name -> trimtab.v1.DeviceAttribute
+	62,  // 91: trimtab.v1.DeviceContent.capacities:type_name -> trimtab.v1.DeviceCapacity
+	64,  // 92: trimtab.v1.DeviceContent.consumed_counters:type_name -> trimtab.v1.CounterSet
+	66,  // 93: trimtab.v1.DeviceContent.taints:type_name -> trimtab.v1.DeviceTaint
+	61,  // 94: trimtab.v1.DeviceAttribute.list_value:type_name -> trimtab.v1.DeviceAttributeList
+	63,  // 95: trimtab.v1.DeviceCapacity.valid_range:type_name -> trimtab.v1.CapacityRange
+	65,  // 96: trimtab.v1.CounterSet.counters:type_name -> trimtab.v1.NamedQuantity
+	64,  // 97: trimtab.v1.CounterSets.sets:type_name -> trimtab.v1.CounterSet
+	85,  // 98: trimtab.v1.DeviceClass.create_time:type_name -> google.protobuf.Timestamp
+	72,  // 99: trimtab.v1.DeviceClaimSpec.requests:type_name -> trimtab.v1.DeviceRequest
+	76,  // 100: trimtab.v1.DeviceClaimSpec.constraints:type_name -> trimtab.v1.DeviceConstraint
+	73,  // 101: trimtab.v1.DeviceRequest.alternatives:type_name -> trimtab.v1.DeviceSubRequest
+	10,  // 102: trimtab.v1.DeviceSubRequest.mode:type_name -> trimtab.v1.DeviceAllocationMode.Code
+	75,  // 103: trimtab.v1.DeviceSubRequest.tolerations:type_name -> trimtab.v1.DeviceToleration
+	65,  // 104: trimtab.v1.DeviceSubRequest.capacities:type_name -> trimtab.v1.NamedQuantity
+	66,  // 105: trimtab.v1.DeviceTaintRule.taint:type_name -> trimtab.v1.DeviceTaint
+	80,  // 106: trimtab.v1.TemplateSlices.slices:type_name -> trimtab.v1.TemplateSlice
+	14,  // 107: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	82,  // 108: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
+	85,  // 109: trimtab.v1.CapacityRequest.create_time:type_name -> google.protobuf.Timestamp
+	83,  // 110: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
+	84,  // 111: trimtab.v1.CapacityRequest.max_seek_time:type_name -> google.protobuf.Duration
+	85,  // 112: trimtab.v1.CapacityRequest.provision_time:type_name -> google.protobuf.Timestamp
+	113, // [113:113] is the sub-list for method output_type
+	113, // [113:113] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_snapshot_proto_init() }
@@ -7904,7 +7906,6 @@ func file_trimtab_v1_snapshot_proto_init() {
 		(*DeviceAttribute_ListValue)(nil),
 	}
 	file_trimtab_v1_snapshot_proto_msgTypes[67].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[71].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -25,6 +25,10 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
+try:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab_dot_v1_dot_settings__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab.v1.settings_pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 from trimtab.v1 import snapshot_pb2 as trimtab_dot_v1_dot_snapshot__pb2
 

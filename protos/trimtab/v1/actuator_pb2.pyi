@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import settings_pb2 as _settings_pb2
 from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
@@ -1893,7 +1894,7 @@ class NodeGroupStatus(_message.Message):
         """A new node, from the cloud's configuration. Absent = the cloud does not know."""
 
     @_builtins.property
-    def settings(self) -> _plan_pb2.NodeGroupSettings:
+    def settings(self) -> _settings_pb2.NodeGroupSettings:
         """Settings from the cloud's configuration, such as tags. They take precedence over the general settings, but not over
         `PlanSettings.node_groups`.
         """
@@ -1921,7 +1922,7 @@ class NodeGroupStatus(_message.Message):
         health_detail: _builtins.str = ...,
         template: Global___CloudTemplate | None = ...,
         price_per_hour: _builtins.float | None = ...,
-        settings: _plan_pb2.NodeGroupSettings | None = ...,
+        settings: _settings_pb2.NodeGroupSettings | None = ...,
         zero_or_max: _builtins.bool | None = ...,
         instances: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...

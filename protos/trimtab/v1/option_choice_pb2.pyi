@@ -10,8 +10,8 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import settings_pb2 as _settings_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -53,7 +53,7 @@ class OptionChoice(_message.Message):
         """Time of the request. OPTIONAL; no answer depends on it."""
 
     @_builtins.property
-    def settings(self) -> _plan_pb2.PlanSettings:
+    def settings(self) -> _settings_pb2.PlanSettings:
         """Settings; `scale_up.expanders` is the chain that chooses."""
 
     @_builtins.property
@@ -82,7 +82,7 @@ class OptionChoice(_message.Message):
         time: _timestamp_pb2.Timestamp | None = ...,
         cluster: _builtins.str = ...,
         snapshot_version: _builtins.str = ...,
-        settings: _plan_pb2.PlanSettings | None = ...,
+        settings: _settings_pb2.PlanSettings | None = ...,
         seed: _builtins.int = ...,
         cluster_node_count: _builtins.int | None = ...,
         groups: _abc.Iterable[Global___OptionGroup] | None = ...,
@@ -353,14 +353,14 @@ class OptionVerdict(_message.Message):
     """The node group."""
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED for the chosen one."""
-    decided_by: _plan_pb2.Expander.Code.ValueType
+    decided_by: _settings_pb2.Expander.Code.ValueType
     """The expander that preferred another one; UNSPECIFIED where none did."""
     def __init__(
         self,
         *,
         node_group: _builtins.str = ...,
         reason: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        decided_by: _plan_pb2.Expander.Code.ValueType = ...,
+        decided_by: _settings_pb2.Expander.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -10,15 +10,16 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf.internal import extension_dict as _extension_dict
 import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -86,10 +87,74 @@ class Setting(_message.Message):
 
 Global___Setting: _TypeAlias = Setting  # noqa: Y015
 
+@_typing.final
+class Redaction(_message.Message):
+    """What a redacted recording has in place of a field (`trimtab record --redact`). Without this option: another text for
+    each text, an earlier time for each time, and a price times a factor for each number whose name ends with "per_hour"
+    or "per_month"; all other numbers stay.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Redaction._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: Redaction._Code.ValueType  # 0
+        """As without the option."""
+        KEPT: Redaction._Code.ValueType  # 1
+        """The same: words of ours, what devices are like and expressions that read it, digests that are made again."""
+        LEFT_OUT: Redaction._Code.ValueType  # 2
+        """Nothing: texts for people, which may name anything, and what only the original needs."""
+        PRESENCE: Redaction._Code.ValueType  # 3
+        """A word, if the field is set: digests, which could confirm a guess, and texts of which it matters that they exist."""
+        AMOUNT: Redaction._Code.ValueType  # 4
+        """The same if it is a count or a percentage, else a word."""
+        PRICE: Redaction._Code.ValueType  # 5
+        """A price times the factor."""
+        UNIX_SECONDS: Redaction._Code.ValueType  # 6
+        """A column of times in Unix seconds, shifted."""
+        UNIX_NANOSECONDS: Redaction._Code.ValueType  # 7
+        """A column of times in Unix nanoseconds, shifted."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    UNSPECIFIED: Redaction.Code.ValueType  # 0
+    """As without the option."""
+    KEPT: Redaction.Code.ValueType  # 1
+    """The same: words of ours, what devices are like and expressions that read it, digests that are made again."""
+    LEFT_OUT: Redaction.Code.ValueType  # 2
+    """Nothing: texts for people, which may name anything, and what only the original needs."""
+    PRESENCE: Redaction.Code.ValueType  # 3
+    """A word, if the field is set: digests, which could confirm a guess, and texts of which it matters that they exist."""
+    AMOUNT: Redaction.Code.ValueType  # 4
+    """The same if it is a count or a percentage, else a word."""
+    PRICE: Redaction.Code.ValueType  # 5
+    """A price times the factor."""
+    UNIX_SECONDS: Redaction.Code.ValueType  # 6
+    """A column of times in Unix seconds, shifted."""
+    UNIX_NANOSECONDS: Redaction.Code.ValueType  # 7
+    """A column of times in Unix nanoseconds, shifted."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redaction: _TypeAlias = Redaction  # noqa: Y015
+
 SETTING_FIELD_NUMBER: _builtins.int
+REDACTION_FIELD_NUMBER: _builtins.int
 CLAUSE_FIELD_NUMBER: _builtins.int
 setting: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Setting]
 """Of the fields of settings, and of parts of snapshots that need a feature."""
+redaction: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Redaction.Code.ValueType]
+"""Of fields of recordings that are not redacted by their type alone."""
 clause: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, _builtins.str]
 """What a value means, for people, as one clause. Of reasons: a node's fits one node or many; a pod's follows its
 subject, the pod, which the caller writes; the subject of a node group's is "it".

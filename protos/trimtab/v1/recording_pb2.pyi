@@ -17,6 +17,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from trimtab.v1 import option_choice_pb2 as _option_choice_pb2
 from trimtab.v1 import plan_pb2 as _plan_pb2
+from trimtab.v1 import settings_pb2 as _settings_pb2
 from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
@@ -65,7 +66,7 @@ class RecordingFrame(_message.Message):
         """What was answered."""
 
     @_builtins.property
-    def settings(self) -> _plan_pb2.PlanSettings:
+    def settings(self) -> _settings_pb2.PlanSettings:
         """Settings that hold for the requests after it that carry none."""
 
     @_builtins.property
@@ -88,7 +89,7 @@ class RecordingFrame(_message.Message):
         delta: _snapshot_pb2.SnapshotDelta | None = ...,
         request: _plan_pb2.PlanRequest | None = ...,
         response: _plan_pb2.PlanResponse | None = ...,
-        settings: _plan_pb2.PlanSettings | None = ...,
+        settings: _settings_pb2.PlanSettings | None = ...,
         state: _plan_pb2.PlanState | None = ...,
         end: Global___RecordingEnd | None = ...,
         choice: _option_choice_pb2.OptionChoice | None = ...,

@@ -11,12 +11,14 @@ Conventions of this file:
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
   or a count).
 - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
   bytewise, is read fastest.
 """
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -505,15 +507,15 @@ class PodSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     RESTART_POLICY_FIELD_NUMBER: _builtins.int
-    TERMINATION_GRACE_PERIOD_S_FIELD_NUMBER: _builtins.int
+    TERMINATION_GRACE_PERIOD_FIELD_NUMBER: _builtins.int
     SAFE_TO_EVICT_FIELD_NUMBER: _builtins.int
     LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
     UNSUPPORTED_FIELD_NUMBER: _builtins.int
-    TOPOLOGY_SPREAD_TIMEOUT_S_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     ENABLE_DS_EVICTION_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_DISKS_FIELD_NUMBER: _builtins.int
     READ_ONLY_DISKS_FIELD_NUMBER: _builtins.int
-    SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
+    SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
     PREFERRED_POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
     IGNORED_BY_SLACK_FIELD_NUMBER: _builtins.int
     NODE_FEATURES_FIELD_NUMBER: _builtins.int
@@ -528,22 +530,14 @@ class PodSpec(_message.Message):
     """`spec.schedulerName`, string index. OPTIONAL: 0 = default-scheduler."""
     restart_policy: Global___RestartPolicy.Code.ValueType
     """Restart policy. OPTIONAL."""
-    termination_grace_period_s: _builtins.int
-    """`spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent means 30."""
     safe_to_evict: Global___SafeToEvict.Code.ValueType
     """Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`. OPTIONAL."""
     local_storage: _builtins.bool
     """The pod mounts a hostPath, or an emptyDir not in memory, that the annotation `safe-to-evict-local-volumes` does not
     list.
     """
-    topology_spread_timeout_s: _builtins.int
-    """Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none. OPTIONAL."""
     enable_ds_eviction: _builtins.bool
     """Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent = not set. OPTIONAL."""
-    scale_up_delay_s: _builtins.int
-    """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds, rounded up, >= 0; absent = none.
-    OPTIONAL.
-    """
     ignored_by_slack: _builtins.bool
     """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine the size of slack's largest placeholders."""
     capacity_request: _builtins.int
@@ -593,8 +587,16 @@ class PodSpec(_message.Message):
         """Topology spread constraints, DoNotSchedule only. OPTIONAL."""
 
     @_builtins.property
+    def termination_grace_period(self) -> _duration_pb2.Duration:
+        """`spec.terminationGracePeriodSeconds`. OPTIONAL: absent means 30 s."""
+
+    @_builtins.property
     def unsupported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of constraints that no build can decide, such as "resourceClaims". OPTIONAL. A pod with any is never placed."""
+
+    @_builtins.property
+    def topology_spread_timeout(self) -> _duration_pb2.Duration:
+        """Annotation `zalando.org/topology-spread-timeout`. OPTIONAL: absent = none."""
 
     @_builtins.property
     def exclusive_disks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -607,6 +609,10 @@ class PodSpec(_message.Message):
         """Inline disks mounted read-only, as opaque names, string indices: they conflict only with the same name among the
         `exclusive_disks` of another pod on the node. OPTIONAL.
         """
+
+    @_builtins.property
+    def scale_up_delay(self) -> _duration_pb2.Duration:
+        """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, rounded up. OPTIONAL: absent = none."""
 
     @_builtins.property
     def preferred_pod_anti_affinity(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
@@ -645,15 +651,15 @@ class PodSpec(_message.Message):
         priority: _builtins.int = ...,
         scheduler_name: _builtins.int = ...,
         restart_policy: Global___RestartPolicy.Code.ValueType = ...,
-        termination_grace_period_s: _builtins.int | None = ...,
+        termination_grace_period: _duration_pb2.Duration | None = ...,
         safe_to_evict: Global___SafeToEvict.Code.ValueType = ...,
         local_storage: _builtins.bool = ...,
         unsupported: _abc.Iterable[_builtins.str] | None = ...,
-        topology_spread_timeout_s: _builtins.int | None = ...,
+        topology_spread_timeout: _duration_pb2.Duration | None = ...,
         enable_ds_eviction: _builtins.bool | None = ...,
         exclusive_disks: _abc.Iterable[_builtins.int] | None = ...,
         read_only_disks: _abc.Iterable[_builtins.int] | None = ...,
-        scale_up_delay_s: _builtins.int | None = ...,
+        scale_up_delay: _duration_pb2.Duration | None = ...,
         preferred_pod_anti_affinity: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
         ignored_by_slack: _builtins.bool = ...,
         node_features: _abc.Iterable[_builtins.int] | None = ...,
@@ -663,26 +669,13 @@ class PodSpec(_message.Message):
         never_preempts: _builtins.bool = ...,
         requests_by_vpa: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay", b"scale_up_delay", "termination_grace_period", b"termination_grace_period", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "never_preempts", b"never_preempts", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "requests_by_vpa", b"requests_by_vpa", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "never_preempts", b"never_preempts", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "requests_by_vpa", b"requests_by_vpa", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay", b"scale_up_delay", "scheduler_name", b"scheduler_name", "termination_grace_period", b"termination_grace_period", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout", b"topology_spread_timeout", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__scale_up_delay_s: _TypeAlias = _typing.Literal["scale_up_delay_s"]  # noqa: Y015
-    _WhichOneofArgType__scale_up_delay_s: _TypeAlias = _typing.Literal["_scale_up_delay_s", b"_scale_up_delay_s"]  # noqa: Y015
-    _WhichOneofReturnType__termination_grace_period_s: _TypeAlias = _typing.Literal["termination_grace_period_s"]  # noqa: Y015
-    _WhichOneofArgType__termination_grace_period_s: _TypeAlias = _typing.Literal["_termination_grace_period_s", b"_termination_grace_period_s"]  # noqa: Y015
-    _WhichOneofReturnType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["topology_spread_timeout_s"]  # noqa: Y015
-    _WhichOneofArgType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["_topology_spread_timeout_s", b"_topology_spread_timeout_s"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enable_ds_eviction) -> _WhichOneofReturnType__enable_ds_eviction | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__scale_up_delay_s) -> _WhichOneofReturnType__scale_up_delay_s | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__termination_grace_period_s) -> _WhichOneofReturnType__termination_grace_period_s | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__topology_spread_timeout_s) -> _WhichOneofReturnType__topology_spread_timeout_s | None: ...
 
 Global___PodSpec: _TypeAlias = PodSpec  # noqa: Y015
 
@@ -3073,7 +3066,7 @@ class DeviceClass(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SELECTORS_FIELD_NUMBER: _builtins.int
     EXTENDED_RESOURCE_NAME_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     UNKNOWN_SELECTOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name. REQUIRED, unique."""
@@ -3081,15 +3074,15 @@ class DeviceClass(_message.Message):
     """Extended resource that its devices also satisfy, besides "deviceclass.resource.kubernetes.io/" and its name.
     OPTIONAL.
     """
-    created: _builtins.int
-    """Creation time, Unix seconds: of several classes with one extended resource the newest counts. OPTIONAL: 0 = the
-    oldest.
-    """
     unknown_selector: _builtins.bool
     """A selector is no expression; nothing can be allocated with the class."""
     @_builtins.property
     def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Selectors as expressions; all must hold. OPTIONAL."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Creation time: of several classes with one extended resource the newest counts. OPTIONAL: absent = the oldest."""
 
     def __init__(
         self,
@@ -3097,12 +3090,12 @@ class DeviceClass(_message.Message):
         name: _builtins.str = ...,
         selectors: _abc.Iterable[_builtins.str] | None = ...,
         extended_resource_name: _builtins.str = ...,
-        created: _builtins.int = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
         unknown_selector: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "extended_resource_name", b"extended_resource_name", "name", b"name", "selectors", b"selectors", "unknown_selector", b"unknown_selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "extended_resource_name", b"extended_resource_name", "name", b"name", "selectors", b"selectors", "unknown_selector", b"unknown_selector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3616,14 +3609,14 @@ class CapacityRequest(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     CLASS_NAME_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     POD_SETS_FIELD_NUMBER: _builtins.int
-    VALID_UNTIL_S_FIELD_NUMBER: _builtins.int
+    MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     NO_RETRY_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
-    PROVISIONED_FIELD_NUMBER: _builtins.int
+    PROVISION_TIME_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     BOOKING_EXPIRED_FIELD_NUMBER: _builtins.int
     CAPACITY_REVOKED_FIELD_NUMBER: _builtins.int
@@ -3633,26 +3626,16 @@ class CapacityRequest(_message.Message):
     """Name. REQUIRED; unique in the namespace."""
     uid: _builtins.str
     """`metadata.uid`. OPTIONAL."""
-    created: _builtins.int
-    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not known, which counts as long ago, but never
-    as expired.
-    """
     class_name: _builtins.str
     """`spec.provisioningClassName`. REQUIRED."""
     problem: _builtins.str
     """Its problem, for people: a PodTemplate is missing or cannot be read, a count is 0, another object has the same
     name. No room is sought for it then. OPTIONAL.
     """
-    valid_until_s: _builtins.int
-    """Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, seconds, > 0. OPTIONAL: absent =
-    `CapacityRequestSettings.max_seek_time`.
-    """
     no_retry: _builtins.bool
     """Parameter `noRetry` is "true": it fails if there is no room at once. Only for classes of kind CHECK_CAPACITY."""
     processor_instance: _builtins.str
     """Parameter `processorInstance`. OPTIONAL."""
-    provisioned: _builtins.int
-    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL: absent = it is not."""
     failed: _builtins.bool
     """The condition Failed is true."""
     booking_expired: _builtins.bool
@@ -3660,8 +3643,22 @@ class CapacityRequest(_message.Message):
     capacity_revoked: _builtins.bool
     """The condition CapacityRevoked is true."""
     @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Creation time. OPTIONAL: absent = not known, which counts as long ago, but never as expired."""
+
+    @_builtins.property
     def pod_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPodSet]:
         """`spec.podSets`. REQUIRED unless there is a problem; at most 32."""
+
+    @_builtins.property
+    def max_seek_time(self) -> _duration_pb2.Duration:
+        """Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, > 0. OPTIONAL: absent =
+        `CapacityRequestSettings.max_seek_time`.
+        """
+
+    @_builtins.property
+    def provision_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when the condition Provisioned is true. OPTIONAL: absent = it is not."""
 
     def __init__(
         self,
@@ -3669,34 +3666,23 @@ class CapacityRequest(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
-        created: _builtins.int | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
         class_name: _builtins.str = ...,
         problem: _builtins.str = ...,
         pod_sets: _abc.Iterable[Global___CapacityPodSet] | None = ...,
-        valid_until_s: _builtins.int | None = ...,
+        max_seek_time: _duration_pb2.Duration | None = ...,
         no_retry: _builtins.bool = ...,
         processor_instance: _builtins.str = ...,
-        provisioned: _builtins.int | None = ...,
+        provision_time: _timestamp_pb2.Timestamp | None = ...,
         failed: _builtins.bool = ...,
         booking_expired: _builtins.bool = ...,
         capacity_revoked: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "created", b"created", "provisioned", b"provisioned", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "max_seek_time", b"max_seek_time", "provision_time", b"provision_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "created", b"created", "failed", b"failed", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provisioned", b"provisioned", "uid", b"uid", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "create_time", b"create_time", "failed", b"failed", "max_seek_time", b"max_seek_time", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provision_time", b"provision_time", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__created: _TypeAlias = _typing.Literal["created"]  # noqa: Y015
-    _WhichOneofArgType__created: _TypeAlias = _typing.Literal["_created", b"_created"]  # noqa: Y015
-    _WhichOneofReturnType__provisioned: _TypeAlias = _typing.Literal["provisioned"]  # noqa: Y015
-    _WhichOneofArgType__provisioned: _TypeAlias = _typing.Literal["_provisioned", b"_provisioned"]  # noqa: Y015
-    _WhichOneofReturnType__valid_until_s: _TypeAlias = _typing.Literal["valid_until_s"]  # noqa: Y015
-    _WhichOneofArgType__valid_until_s: _TypeAlias = _typing.Literal["_valid_until_s", b"_valid_until_s"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__created) -> _WhichOneofReturnType__created | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__provisioned) -> _WhichOneofReturnType__provisioned | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_until_s) -> _WhichOneofReturnType__valid_until_s | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CapacityRequest: _TypeAlias = CapacityRequest  # noqa: Y015
 

@@ -11,6 +11,7 @@ Conventions of this file:
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
   or a count).
 - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
   bytewise, is read fastest.
 """

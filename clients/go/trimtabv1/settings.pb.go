@@ -3881,7 +3881,7 @@ var File_trimtab_v1_settings_proto protoreflect.FileDescriptor
 const file_trimtab_v1_settings_proto_rawDesc = "" +
 	"\n" +
 	"\x19trimtab/v1/settings.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18trimtab/v1/options.proto\x1a\x19trimtab/v1/snapshot.proto\"\xc1\x06\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18trimtab/v1/options.proto\x1a\x1atrimtab/v1/selectors.proto\"\xc1\x06\n" +
 	"\fPlanSettings\x126\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
 	"\n" +
@@ -4586,7 +4586,7 @@ func file_trimtab_v1_settings_proto_init() {
 		return
 	}
 	file_trimtab_v1_options_proto_init()
-	file_trimtab_v1_snapshot_proto_init()
+	file_trimtab_v1_selectors_proto_init()
 	file_trimtab_v1_settings_proto_msgTypes[1].OneofWrappers = []any{}
 	file_trimtab_v1_settings_proto_msgTypes[2].OneofWrappers = []any{}
 	file_trimtab_v1_settings_proto_msgTypes[6].OneofWrappers = []any{}

@@ -28,6 +28,14 @@ from trimtab.v1 import options_pb2 as trimtab_dot_v1_dot_options__pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 from trimtab.v1 import settings_pb2 as trimtab_dot_v1_dot_settings__pb2
 from trimtab.v1 import snapshot_pb2 as trimtab_dot_v1_dot_snapshot__pb2
+try:
+  trimtab_dot_v1_dot_devices__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab_dot_v1_dot_devices__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_devices__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab.v1.devices_pb2
+try:
+  trimtab_dot_v1_dot_selectors__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab_dot_v1_dot_selectors__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_selectors__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab.v1.selectors_pb2
 
 from trimtab.v1.settings_pb2 import *
 

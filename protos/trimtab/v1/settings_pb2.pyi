@@ -9,7 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
+from trimtab.v1 import selectors_pb2 as _selectors_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -939,7 +939,7 @@ class SelectorRequirement(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """Key of the label. REQUIRED."""
-    operator: _snapshot_pb2.LabelOperator.Code.ValueType
+    operator: _selectors_pb2.LabelOperator.Code.ValueType
     """Operator: IN, NOT_IN, EXISTS or DOES_NOT_EXIST. REQUIRED."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -949,7 +949,7 @@ class SelectorRequirement(_message.Message):
         self,
         *,
         key: _builtins.str = ...,
-        operator: _snapshot_pb2.LabelOperator.Code.ValueType = ...,
+        operator: _selectors_pb2.LabelOperator.Code.ValueType = ...,
         values: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

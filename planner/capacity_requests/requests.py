@@ -15,14 +15,14 @@ from trimtab.planner.model.values import CapacityRequest, PodRequirements
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 MOST_PODS: Final = 1_000_000
 """Most pods for which a plan seeks room: wrong numbers in some objects do not end the plan of others."""
 
 
 class AnsweredRequest(NamedTuple):
     """A request that is answered. kind : `CapacityClassKind.Code`; started : its pods on nodes; missing : pods of each
-    set that have not started; outcome : `CapacityOutcome.Code` that follows from its conditions and the time alone,
+    set that have not started; outcome : `CapacityRequestOutcome.Code` that follows from its conditions and time alone,
     UNSPECIFIED = room has to be found, BOOKED = it has to be held, NOT_FOUND = a plan does not serve so many pods.
     """
 

@@ -17,7 +17,7 @@ from trimtab.common.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 Kind = plan_pb2.CapacityClassKind
 CLASSES = {
     "check-capacity.autoscaling.x-k8s.io": Kind.CHECK_CAPACITY,

@@ -27,7 +27,7 @@ def print_request(
 
 def _answer(
     planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest
-) -> plan_pb2.CapacityAnswer:
+) -> plan_pb2.CapacityRequestAnswer:
     """Ask the planner for the answer to one request."""
     known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}
     if key not in known:
@@ -48,7 +48,7 @@ def _answer(
     )
 
 
-def request_lines(one: plan_pb2.CapacityAnswer) -> Iterator[str]:
+def request_lines(one: plan_pb2.CapacityRequestAnswer) -> Iterator[str]:
     """Yield the explanation as lines of rich text."""
     name = escape(f"{one.namespace}/{one.name}")
     yield f"[bold]ProvisioningRequest {name}[/bold] {OUTCOMES[one.outcome]}."

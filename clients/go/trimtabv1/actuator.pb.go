@@ -428,7 +428,7 @@ type ApplyCapacityStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those of `CapacityRequestsDecision.requests`, none twice; without those whose new nodes the cloud has refused. At
 	// most 10,000.
-	Requests []*CapacityAnswer `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	Requests []*CapacityRequestAnswer `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
 	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -465,7 +465,7 @@ func (*ApplyCapacityStatusRequest) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ApplyCapacityStatusRequest) GetRequests() []*CapacityAnswer {
+func (x *ApplyCapacityStatusRequest) GetRequests() []*CapacityRequestAnswer {
 	if x != nil {
 		return x.Requests
 	}
@@ -3959,9 +3959,9 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04rpcs\x18\x02 \x03(\tR\x04rpcs\x12\x14\n" +
 	"\x05cloud\x18\x03 \x01(\tR\x05cloud\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\bR\x06leader\"j\n" +
-	"\x1aApplyCapacityStatusRequest\x126\n" +
-	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x12\x14\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\"q\n" +
+	"\x1aApplyCapacityStatusRequest\x12=\n" +
+	"\brequests\x18\x01 \x03(\v2!.trimtab.v1.CapacityRequestAnswerR\brequests\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xc9\x01\n" +
 	"\x1bApplyCapacityStatusResponse\x12#\n" +
 	"\rwritten_count\x18\x01 \x01(\x05R\fwrittenCount\x12'\n" +
@@ -4384,7 +4384,7 @@ var file_trimtab_v1_actuator_proto_goTypes = []any{
 	nil,                                 // 55: trimtab.v1.CloudTemplate.LabelsEntry
 	nil,                                 // 56: trimtab.v1.CloudTemplate.CapacityEntry
 	nil,                                 // 57: trimtab.v1.CloudTemplate.AllocatableEntry
-	(*CapacityAnswer)(nil),              // 58: trimtab.v1.CapacityAnswer
+	(*CapacityRequestAnswer)(nil),       // 58: trimtab.v1.CapacityRequestAnswer
 	(*timestamppb.Timestamp)(nil),       // 59: google.protobuf.Timestamp
 	(*NodeAssumption)(nil),              // 60: trimtab.v1.NodeAssumption
 	(DeletionReason_Code)(0),            // 61: trimtab.v1.DeletionReason.Code
@@ -4400,7 +4400,7 @@ var file_trimtab_v1_actuator_proto_goTypes = []any{
 	(*NodeGroupSettings)(nil),           // 71: trimtab.v1.NodeGroupSettings
 }
 var file_trimtab_v1_actuator_proto_depIdxs = []int32{
-	58, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityAnswer
+	58, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityRequestAnswer
 	9,  // 1: trimtab.v1.StartDeletionRequest.nodes:type_name -> trimtab.v1.NodeToDelete
 	59, // 2: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
 	60, // 3: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption

@@ -164,39 +164,39 @@ func (NodeFate_Code) EnumDescriptor() ([]byte, []int) {
 }
 
 // The values; their meaning is that of the message. The conditions that follow are named behind them.
-type CapacityOutcome_Code int32
+type CapacityRequestOutcome_Code int32
 
 const (
 	// Never sent.
-	CapacityOutcome_UNSPECIFIED CapacityOutcome_Code = 0
+	CapacityRequestOutcome_UNSPECIFIED CapacityRequestOutcome_Code = 0
 	// There is room; it is booked. Provisioned, CapacityIsFound.
-	CapacityOutcome_FOUND CapacityOutcome_Code = 1
+	CapacityRequestOutcome_FOUND CapacityRequestOutcome_Code = 1
 	// New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned.
-	CapacityOutcome_PROVISIONED CapacityOutcome_Code = 2
+	CapacityRequestOutcome_PROVISIONED CapacityRequestOutcome_Code = 2
 	// With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
 	// Provisioned, CapacityIsOrdered.
-	CapacityOutcome_COMING CapacityOutcome_Code = 3
+	CapacityRequestOutcome_COMING CapacityRequestOutcome_Code = 3
 	// It is provisioned, and its room is still held.
-	CapacityOutcome_BOOKED CapacityOutcome_Code = 4
+	CapacityRequestOutcome_BOOKED CapacityRequestOutcome_Code = 4
 	// There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound.
-	CapacityOutcome_NOT_FOUND CapacityOutcome_Code = 5
+	CapacityRequestOutcome_NOT_FOUND CapacityRequestOutcome_Code = 5
 	// It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods.
-	CapacityOutcome_INVALID CapacityOutcome_Code = 6
+	CapacityRequestOutcome_INVALID CapacityRequestOutcome_Code = 6
 	// There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound.
-	CapacityOutcome_FAILED CapacityOutcome_Code = 7
+	CapacityRequestOutcome_FAILED CapacityRequestOutcome_Code = 7
 	// Room was sought for as long as it says. Failed, Expired.
-	CapacityOutcome_EXPIRED CapacityOutcome_Code = 8
+	CapacityRequestOutcome_EXPIRED CapacityRequestOutcome_Code = 8
 	// The time of its booking is over. BookingExpired, CapacityReservationTimeExpired.
-	CapacityOutcome_BOOKING_EXPIRED CapacityOutcome_Code = 9
+	CapacityRequestOutcome_BOOKING_EXPIRED CapacityRequestOutcome_Code = 9
 	// As many pods as it has have started. BookingExpired, CapacityBookingConsumed.
-	CapacityOutcome_CONSUMED CapacityOutcome_Code = 10
+	CapacityRequestOutcome_CONSUMED CapacityRequestOutcome_Code = 10
 	// Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost.
-	CapacityOutcome_REVOKED CapacityOutcome_Code = 11
+	CapacityRequestOutcome_REVOKED CapacityRequestOutcome_Code = 11
 )
 
-// Enum value maps for CapacityOutcome_Code.
+// Enum value maps for CapacityRequestOutcome_Code.
 var (
-	CapacityOutcome_Code_name = map[int32]string{
+	CapacityRequestOutcome_Code_name = map[int32]string{
 		0:  "UNSPECIFIED",
 		1:  "FOUND",
 		2:  "PROVISIONED",
@@ -210,7 +210,7 @@ var (
 		10: "CONSUMED",
 		11: "REVOKED",
 	}
-	CapacityOutcome_Code_value = map[string]int32{
+	CapacityRequestOutcome_Code_value = map[string]int32{
 		"UNSPECIFIED":     0,
 		"FOUND":           1,
 		"PROVISIONED":     2,
@@ -226,30 +226,30 @@ var (
 	}
 )
 
-func (x CapacityOutcome_Code) Enum() *CapacityOutcome_Code {
-	p := new(CapacityOutcome_Code)
+func (x CapacityRequestOutcome_Code) Enum() *CapacityRequestOutcome_Code {
+	p := new(CapacityRequestOutcome_Code)
 	*p = x
 	return p
 }
 
-func (x CapacityOutcome_Code) String() string {
+func (x CapacityRequestOutcome_Code) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
+func (CapacityRequestOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
 	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
 }
 
-func (CapacityOutcome_Code) Type() protoreflect.EnumType {
+func (CapacityRequestOutcome_Code) Type() protoreflect.EnumType {
 	return &file_trimtab_v1_plan_proto_enumTypes[2]
 }
 
-func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
+func (x CapacityRequestOutcome_Code) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use CapacityOutcome_Code.Descriptor instead.
-func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestOutcome_Code.Descriptor instead.
+func (CapacityRequestOutcome_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
 }
 
@@ -2480,7 +2480,7 @@ type CapacityRequestsDecision struct {
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
 	// BookingExpired, CapacityRevoked).
-	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
+	Requests []*CapacityRequestAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
 	// Growth of node groups for all requests together, sorted by node group. Other decisions of the same answer count
 	// these nodes as requested: `current_size` of their splits is `new_size` of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
@@ -2536,7 +2536,7 @@ func (x *CapacityRequestsDecision) GetDetail() string {
 	return ""
 }
 
-func (x *CapacityRequestsDecision) GetRequests() []*CapacityAnswer {
+func (x *CapacityRequestsDecision) GetRequests() []*CapacityRequestAnswer {
 	if x != nil {
 		return x.Requests
 	}
@@ -2565,7 +2565,7 @@ func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
 }
 
 // What is answered to one ProvisioningRequest.
-type CapacityAnswer struct {
+type CapacityRequestAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -2574,7 +2574,7 @@ type CapacityAnswer struct {
 	// Uid.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Outcome.
-	Outcome CapacityOutcome_Code `protobuf:"varint,4,opt,name=outcome,proto3,enum=trimtab.v1.CapacityOutcome_Code" json:"outcome,omitempty"`
+	Outcome CapacityRequestOutcome_Code `protobuf:"varint,4,opt,name=outcome,proto3,enum=trimtab.v1.CapacityRequestOutcome_Code" json:"outcome,omitempty"`
 	// One sentence, for people: what it lacks, or where its room is.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Pods of all its sets.
@@ -2584,7 +2584,7 @@ type CapacityAnswer struct {
 	// Pods for which room is held after this plan.
 	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
 	// Where the room is: by set, existing nodes first, then by group and number.
-	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
+	Places []*CapacityRequestPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
 	// When the booking ends. Absent = nothing is booked.
 	BookedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
 	// Why no node of a group helps the pods without room. Absent = they have room, or places were not looked for.
@@ -2597,20 +2597,20 @@ type CapacityAnswer struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityAnswer) Reset() {
-	*x = CapacityAnswer{}
+func (x *CapacityRequestAnswer) Reset() {
+	*x = CapacityRequestAnswer{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityAnswer) String() string {
+func (x *CapacityRequestAnswer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityAnswer) ProtoMessage() {}
+func (*CapacityRequestAnswer) ProtoMessage() {}
 
-func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestAnswer) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2622,96 +2622,96 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
-func (*CapacityAnswer) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestAnswer.ProtoReflect.Descriptor instead.
+func (*CapacityRequestAnswer) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *CapacityAnswer) GetNamespace() string {
+func (x *CapacityRequestAnswer) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetName() string {
+func (x *CapacityRequestAnswer) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetUid() string {
+func (x *CapacityRequestAnswer) GetUid() string {
 	if x != nil {
 		return x.Uid
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetOutcome() CapacityOutcome_Code {
+func (x *CapacityRequestAnswer) GetOutcome() CapacityRequestOutcome_Code {
 	if x != nil {
 		return x.Outcome
 	}
-	return CapacityOutcome_UNSPECIFIED
+	return CapacityRequestOutcome_UNSPECIFIED
 }
 
-func (x *CapacityAnswer) GetDetail() string {
+func (x *CapacityRequestAnswer) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetPodCount() int32 {
+func (x *CapacityRequestAnswer) GetPodCount() int32 {
 	if x != nil {
 		return x.PodCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetStartedCount() int32 {
+func (x *CapacityRequestAnswer) GetStartedCount() int32 {
 	if x != nil {
 		return x.StartedCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetBookedCount() int32 {
+func (x *CapacityRequestAnswer) GetBookedCount() int32 {
 	if x != nil {
 		return x.BookedCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetPlaces() []*CapacityPlace {
+func (x *CapacityRequestAnswer) GetPlaces() []*CapacityRequestPlace {
 	if x != nil {
 		return x.Places
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetBookedUntil() *timestamppb.Timestamp {
+func (x *CapacityRequestAnswer) GetBookedUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.BookedUntil
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetShortfall() *Shortfall {
+func (x *CapacityRequestAnswer) GetShortfall() *Shortfall {
 	if x != nil {
 		return x.Shortfall
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetNeedsNewNodes() bool {
+func (x *CapacityRequestAnswer) GetNeedsNewNodes() bool {
 	if x != nil {
 		return x.NeedsNewNodes
 	}
 	return false
 }
 
-func (x *CapacityAnswer) GetRelease() *Release {
+func (x *CapacityRequestAnswer) GetRelease() *Release {
 	if x != nil {
 		return x.Release
 	}
@@ -2719,7 +2719,7 @@ func (x *CapacityAnswer) GetRelease() *Release {
 }
 
 // Room of a ProvisioningRequest for pods of one set on one node.
-type CapacityPlace struct {
+type CapacityRequestPlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of an existing node; "" = on one that is coming or new.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2736,20 +2736,20 @@ type CapacityPlace struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityPlace) Reset() {
-	*x = CapacityPlace{}
+func (x *CapacityRequestPlace) Reset() {
+	*x = CapacityRequestPlace{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityPlace) String() string {
+func (x *CapacityRequestPlace) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityPlace) ProtoMessage() {}
+func (*CapacityRequestPlace) ProtoMessage() {}
 
-func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestPlace) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2761,40 +2761,40 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
-func (*CapacityPlace) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestPlace.ProtoReflect.Descriptor instead.
+func (*CapacityRequestPlace) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *CapacityPlace) GetNode() string {
+func (x *CapacityRequestPlace) GetNode() string {
 	if x != nil {
 		return x.Node
 	}
 	return ""
 }
 
-func (x *CapacityPlace) GetNodeGroup() string {
+func (x *CapacityRequestPlace) GetNodeGroup() string {
 	if x != nil {
 		return x.NodeGroup
 	}
 	return ""
 }
 
-func (x *CapacityPlace) GetNumber() int32 {
+func (x *CapacityRequestPlace) GetNumber() int32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *CapacityPlace) GetPodCount() int32 {
+func (x *CapacityRequestPlace) GetPodCount() int32 {
 	if x != nil {
 		return x.PodCount
 	}
 	return 0
 }
 
-func (x *CapacityPlace) GetPodSet() int32 {
+func (x *CapacityRequestPlace) GetPodSet() int32 {
 	if x != nil {
 		return x.PodSet
 	}
@@ -2802,26 +2802,26 @@ func (x *CapacityPlace) GetPodSet() int32 {
 }
 
 // What is answered to a ProvisioningRequest.
-type CapacityOutcome struct {
+type CapacityRequestOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityOutcome) Reset() {
-	*x = CapacityOutcome{}
+func (x *CapacityRequestOutcome) Reset() {
+	*x = CapacityRequestOutcome{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityOutcome) String() string {
+func (x *CapacityRequestOutcome) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityOutcome) ProtoMessage() {}
+func (*CapacityRequestOutcome) ProtoMessage() {}
 
-func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestOutcome) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2833,8 +2833,8 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
-func (*CapacityOutcome) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestOutcome.ProtoReflect.Descriptor instead.
+func (*CapacityRequestOutcome) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
@@ -5413,37 +5413,37 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0f_price_per_hour\"\\\n" +
 	"\rExpanderScore\x125\n" +
 	"\bexpander\x18\x01 \x01(\x0e2\x19.trimtab.v1.Expander.CodeR\bexpander\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\"\xb8\x02\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\"\xbf\x02\n" +
 	"\x18CapacityRequestsDecision\x12?\n" +
 	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x1c\n" +
-	"\x06detail\x18\x02 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x126\n" +
-	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
+	"\x06detail\x18\x02 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12=\n" +
+	"\brequests\x18\x03 \x03(\v2!.trimtab.v1.CapacityRequestAnswerR\brequests\x120\n" +
 	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12-\n" +
 	"\arelease\x18\x05 \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\x91\x04\n" +
-	"\x0eCapacityAnswer\x12\x1c\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xa6\x04\n" +
+	"\x15CapacityRequestAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uid\x12:\n" +
-	"\aoutcome\x18\x04 \x01(\x0e2 .trimtab.v1.CapacityOutcome.CodeR\aoutcome\x12\x1c\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12A\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2'.trimtab.v1.CapacityRequestOutcome.CodeR\aoutcome\x12\x1c\n" +
 	"\x06detail\x18\x05 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12\x1b\n" +
 	"\tpod_count\x18\x06 \x01(\x05R\bpodCount\x12#\n" +
 	"\rstarted_count\x18\a \x01(\x05R\fstartedCount\x12!\n" +
-	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
-	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12=\n" +
+	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x128\n" +
+	"\x06places\x18\t \x03(\v2 .trimtab.v1.CapacityRequestPlaceR\x06places\x12=\n" +
 	"\fbooked_until\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vbookedUntil\x123\n" +
 	"\tshortfall\x18\v \x01(\v2\x15.trimtab.v1.ShortfallR\tshortfall\x12&\n" +
 	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12-\n" +
-	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x90\x01\n" +
-	"\rCapacityPlace\x12\x12\n" +
+	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x97\x01\n" +
+	"\x14CapacityRequestPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x05R\x06number\x12\x1b\n" +
 	"\tpod_count\x18\x04 \x01(\x05R\bpodCount\x12\x17\n" +
-	"\apod_set\x18\x05 \x01(\x05R\x06podSet\"\xc4\x01\n" +
-	"\x0fCapacityOutcome\"\xb0\x01\n" +
+	"\apod_set\x18\x05 \x01(\x05R\x06podSet\"\xcb\x01\n" +
+	"\x16CapacityRequestOutcome\"\xb0\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FOUND\x10\x01\x12\x0f\n" +
@@ -5694,7 +5694,7 @@ var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),               // 0: trimtab.v1.Decision.Code
 	(NodeFate_Code)(0),               // 1: trimtab.v1.NodeFate.Code
-	(CapacityOutcome_Code)(0),        // 2: trimtab.v1.CapacityOutcome.Code
+	(CapacityRequestOutcome_Code)(0), // 2: trimtab.v1.CapacityRequestOutcome.Code
 	(PlaceholderKind_Code)(0),        // 3: trimtab.v1.PlaceholderKind.Code
 	(*Decision)(nil),                 // 4: trimtab.v1.Decision
 	(*PlanRequest)(nil),              // 5: trimtab.v1.PlanRequest
@@ -5718,9 +5718,9 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*ScaleUpOption)(nil),            // 23: trimtab.v1.ScaleUpOption
 	(*ExpanderScore)(nil),            // 24: trimtab.v1.ExpanderScore
 	(*CapacityRequestsDecision)(nil), // 25: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),           // 26: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),            // 27: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),          // 28: trimtab.v1.CapacityOutcome
+	(*CapacityRequestAnswer)(nil),    // 26: trimtab.v1.CapacityRequestAnswer
+	(*CapacityRequestPlace)(nil),     // 27: trimtab.v1.CapacityRequestPlace
+	(*CapacityRequestOutcome)(nil),   // 28: trimtab.v1.CapacityRequestOutcome
 	(*SlackDecision)(nil),            // 29: trimtab.v1.SlackDecision
 	(*SlackObject)(nil),              // 30: trimtab.v1.SlackObject
 	(*Placeholder)(nil),              // 31: trimtab.v1.Placeholder
@@ -5838,14 +5838,14 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	78,  // 53: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	78,  // 54: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
 	79,  // 55: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	26,  // 56: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	26,  // 56: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityRequestAnswer
 	18,  // 57: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	21,  // 58: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
-	2,   // 59: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	27,  // 60: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	67,  // 61: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
-	20,  // 62: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
-	21,  // 63: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
+	2,   // 59: trimtab.v1.CapacityRequestAnswer.outcome:type_name -> trimtab.v1.CapacityRequestOutcome.Code
+	27,  // 60: trimtab.v1.CapacityRequestAnswer.places:type_name -> trimtab.v1.CapacityRequestPlace
+	67,  // 61: trimtab.v1.CapacityRequestAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	20,  // 62: trimtab.v1.CapacityRequestAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	21,  // 63: trimtab.v1.CapacityRequestAnswer.release:type_name -> trimtab.v1.Release
 	31,  // 64: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
 	63,  // 65: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
 	80,  // 66: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary

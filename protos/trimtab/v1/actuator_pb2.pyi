@@ -89,7 +89,7 @@ class ApplyCapacityStatusRequest(_message.Message):
     epoch: _builtins.int
     """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked."""
     @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.CapacityAnswer]:
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.CapacityRequestAnswer]:
         """Those of `CapacityRequestsDecision.requests`, none twice; without those whose new nodes the cloud has refused. At
         most 10,000.
         """
@@ -97,7 +97,7 @@ class ApplyCapacityStatusRequest(_message.Message):
     def __init__(
         self,
         *,
-        requests: _abc.Iterable[_plan_pb2.CapacityAnswer] | None = ...,
+        requests: _abc.Iterable[_plan_pb2.CapacityRequestAnswer] | None = ...,
         epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

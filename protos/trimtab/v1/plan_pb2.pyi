@@ -1458,7 +1458,7 @@ class CapacityRequestsDecision(_message.Message):
     price_per_hour: _builtins.float
     """Hourly cost of the new nodes, without those of unknown price, in the currency of the prices."""
     @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityAnswer]:
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequestAnswer]:
         """The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
         BookingExpired, CapacityRevoked).
         """
@@ -1478,7 +1478,7 @@ class CapacityRequestsDecision(_message.Message):
         *,
         result: _reason_pb2.CapacityRequestsResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
+        requests: _abc.Iterable[Global___CapacityRequestAnswer] | None = ...,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
         release: Global___Release | None = ...,
         price_per_hour: _builtins.float = ...,
@@ -1492,7 +1492,7 @@ class CapacityRequestsDecision(_message.Message):
 Global___CapacityRequestsDecision: _TypeAlias = CapacityRequestsDecision  # noqa: Y015
 
 @_typing.final
-class CapacityAnswer(_message.Message):
+class CapacityRequestAnswer(_message.Message):
     """What is answered to one ProvisioningRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1516,7 +1516,7 @@ class CapacityAnswer(_message.Message):
     """Name."""
     uid: _builtins.str
     """Uid."""
-    outcome: Global___CapacityOutcome.Code.ValueType
+    outcome: Global___CapacityRequestOutcome.Code.ValueType
     """Outcome."""
     detail: _builtins.str
     """One sentence, for people: what it lacks, or where its room is."""
@@ -1529,7 +1529,7 @@ class CapacityAnswer(_message.Message):
     needs_new_nodes: _builtins.bool
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
-    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequestPlace]:
         """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
@@ -1550,12 +1550,12 @@ class CapacityAnswer(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
-        outcome: Global___CapacityOutcome.Code.ValueType = ...,
+        outcome: Global___CapacityRequestOutcome.Code.ValueType = ...,
         detail: _builtins.str = ...,
         pod_count: _builtins.int = ...,
         started_count: _builtins.int = ...,
         booked_count: _builtins.int = ...,
-        places: _abc.Iterable[Global___CapacityPlace] | None = ...,
+        places: _abc.Iterable[Global___CapacityRequestPlace] | None = ...,
         booked_until: _timestamp_pb2.Timestamp | None = ...,
         shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
@@ -1567,10 +1567,10 @@ class CapacityAnswer(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
+Global___CapacityRequestAnswer: _TypeAlias = CapacityRequestAnswer  # noqa: Y015
 
 @_typing.final
-class CapacityPlace(_message.Message):
+class CapacityRequestPlace(_message.Message):
     """Room of a ProvisioningRequest for pods of one set on one node."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1607,10 +1607,10 @@ class CapacityPlace(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityPlace: _TypeAlias = CapacityPlace  # noqa: Y015
+Global___CapacityRequestPlace: _TypeAlias = CapacityRequestPlace  # noqa: Y015
 
 @_typing.final
-class CapacityOutcome(_message.Message):
+class CapacityRequestOutcome(_message.Message):
     """What is answered to a ProvisioningRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1619,63 +1619,63 @@ class CapacityOutcome(_message.Message):
         ValueType = _typing.NewType("ValueType", _builtins.int)
         V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityOutcome._Code.ValueType], _builtins.type):
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityRequestOutcome._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: CapacityOutcome._Code.ValueType  # 0
+        UNSPECIFIED: CapacityRequestOutcome._Code.ValueType  # 0
         """Never sent."""
-        FOUND: CapacityOutcome._Code.ValueType  # 1
+        FOUND: CapacityRequestOutcome._Code.ValueType  # 1
         """There is room; it is booked. Provisioned, CapacityIsFound."""
-        PROVISIONED: CapacityOutcome._Code.ValueType  # 2
+        PROVISIONED: CapacityRequestOutcome._Code.ValueType  # 2
         """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
-        COMING: CapacityOutcome._Code.ValueType  # 3
+        COMING: CapacityRequestOutcome._Code.ValueType  # 3
         """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
         Provisioned, CapacityIsOrdered.
         """
-        BOOKED: CapacityOutcome._Code.ValueType  # 4
+        BOOKED: CapacityRequestOutcome._Code.ValueType  # 4
         """It is provisioned, and its room is still held."""
-        NOT_FOUND: CapacityOutcome._Code.ValueType  # 5
+        NOT_FOUND: CapacityRequestOutcome._Code.ValueType  # 5
         """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
-        INVALID: CapacityOutcome._Code.ValueType  # 6
+        INVALID: CapacityRequestOutcome._Code.ValueType  # 6
         """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
-        FAILED: CapacityOutcome._Code.ValueType  # 7
+        FAILED: CapacityRequestOutcome._Code.ValueType  # 7
         """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
-        EXPIRED: CapacityOutcome._Code.ValueType  # 8
+        EXPIRED: CapacityRequestOutcome._Code.ValueType  # 8
         """Room was sought for as long as it says. Failed, Expired."""
-        BOOKING_EXPIRED: CapacityOutcome._Code.ValueType  # 9
+        BOOKING_EXPIRED: CapacityRequestOutcome._Code.ValueType  # 9
         """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
-        CONSUMED: CapacityOutcome._Code.ValueType  # 10
+        CONSUMED: CapacityRequestOutcome._Code.ValueType  # 10
         """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
-        REVOKED: CapacityOutcome._Code.ValueType  # 11
+        REVOKED: CapacityRequestOutcome._Code.ValueType  # 11
         """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message. The conditions that follow are named behind them."""
 
-    UNSPECIFIED: CapacityOutcome.Code.ValueType  # 0
+    UNSPECIFIED: CapacityRequestOutcome.Code.ValueType  # 0
     """Never sent."""
-    FOUND: CapacityOutcome.Code.ValueType  # 1
+    FOUND: CapacityRequestOutcome.Code.ValueType  # 1
     """There is room; it is booked. Provisioned, CapacityIsFound."""
-    PROVISIONED: CapacityOutcome.Code.ValueType  # 2
+    PROVISIONED: CapacityRequestOutcome.Code.ValueType  # 2
     """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
-    COMING: CapacityOutcome.Code.ValueType  # 3
+    COMING: CapacityRequestOutcome.Code.ValueType  # 3
     """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
     Provisioned, CapacityIsOrdered.
     """
-    BOOKED: CapacityOutcome.Code.ValueType  # 4
+    BOOKED: CapacityRequestOutcome.Code.ValueType  # 4
     """It is provisioned, and its room is still held."""
-    NOT_FOUND: CapacityOutcome.Code.ValueType  # 5
+    NOT_FOUND: CapacityRequestOutcome.Code.ValueType  # 5
     """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
-    INVALID: CapacityOutcome.Code.ValueType  # 6
+    INVALID: CapacityRequestOutcome.Code.ValueType  # 6
     """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
-    FAILED: CapacityOutcome.Code.ValueType  # 7
+    FAILED: CapacityRequestOutcome.Code.ValueType  # 7
     """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
-    EXPIRED: CapacityOutcome.Code.ValueType  # 8
+    EXPIRED: CapacityRequestOutcome.Code.ValueType  # 8
     """Room was sought for as long as it says. Failed, Expired."""
-    BOOKING_EXPIRED: CapacityOutcome.Code.ValueType  # 9
+    BOOKING_EXPIRED: CapacityRequestOutcome.Code.ValueType  # 9
     """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
-    CONSUMED: CapacityOutcome.Code.ValueType  # 10
+    CONSUMED: CapacityRequestOutcome.Code.ValueType  # 10
     """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
-    REVOKED: CapacityOutcome.Code.ValueType  # 11
+    REVOKED: CapacityRequestOutcome.Code.ValueType  # 11
     """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     def __init__(
@@ -1687,7 +1687,7 @@ class CapacityOutcome(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityOutcome: _TypeAlias = CapacityOutcome  # noqa: Y015
+Global___CapacityRequestOutcome: _TypeAlias = CapacityRequestOutcome  # noqa: Y015
 
 @_typing.final
 class SlackDecision(_message.Message):

@@ -36,13 +36,11 @@ POD_COST_SENTENCES = {
     _Group.TOPOLOGY_KEY_MISSING: "a node lacks the topology key",
     _Group.ANNOTATION_INVALID: "an annotation is not a number",
     _Group.PRICE_UNKNOWN: "a node has no price",
-    _Group.STRATEGY_FAILED: "a strategy failed",
     _Group.FOREIGN_COST: "another client has set the cost of a pod",
     _Group.POD_WITHOUT_NODE: "a pod is on no node",
     _Group.ANNOTATION_MISSING: "a pod lacks an annotation",
     _Group.SEVERAL_TARGETS: "targets select only parts of it",
     _Group.SCALE_DOWN_NOT_ASKED: "the nodes that go are not known without --decision scale-down",
-    _Group.STRATEGY_UNKNOWN: "a strategy is not installed",
     _Group.AGE_UNKNOWN: "the age of a pod is not known",
 }
 SCALE_UP_SENTENCES = {

@@ -485,8 +485,6 @@ const (
 	// Smallest number in an annotation first, counted down from the threshold: work that would be lost.
 	// `PodCostTerm.annotation`.
 	PodCostStrategy_ACCUMULATED_WORK PodCostStrategy_Code = 10
-	// A strategy from a package installed with the planner. `PodCostTerm.name`.
-	PodCostStrategy_CUSTOM PodCostStrategy_Code = 11
 )
 
 // Enum value maps for PodCostStrategy_Code.
@@ -503,7 +501,6 @@ var (
 		8:  "NODE_COST",
 		9:  "IDLE",
 		10: "ACCUMULATED_WORK",
-		11: "CUSTOM",
 	}
 	PodCostStrategy_Code_value = map[string]int32{
 		"UNSPECIFIED":              0,
@@ -517,7 +514,6 @@ var (
 		"NODE_COST":                8,
 		"IDLE":                     9,
 		"ACCUMULATED_WORK":         10,
-		"CUSTOM":                   11,
 	}
 )
 
@@ -5050,13 +5046,11 @@ type PodCostShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strategy.
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Its name, with CUSTOM; "" otherwise.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
 	// removed sooner.
-	Ranks []byte `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	Ranks []byte `protobuf:"bytes,2,opt,name=ranks,proto3" json:"ranks,omitempty"`
 	// double[K]: its rank before threshold and weight, in its own unit. REQUIRED.
-	OwnRanks      []byte `protobuf:"bytes,4,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
+	OwnRanks      []byte `protobuf:"bytes,3,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5096,13 +5090,6 @@ func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
 		return x.Strategy
 	}
 	return PodCostStrategy_UNSPECIFIED
-}
-
-func (x *PodCostShare) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
 }
 
 func (x *PodCostShare) GetRanks() []byte {
@@ -8977,9 +8964,7 @@ type PodCostTerm struct {
 	// Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise.
 	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise.
-	Annotation string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
-	// Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise.
-	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Annotation    string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9045,13 +9030,6 @@ func (x *PodCostTerm) GetTopologyKey() string {
 func (x *PodCostTerm) GetAnnotation() string {
 	if x != nil {
 		return x.Annotation
-	}
-	return ""
-}
-
-func (x *PodCostTerm) GetName() string {
-	if x != nil {
-		return x.Name
 	}
 	return ""
 }
@@ -9511,13 +9489,12 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x19ranked_after_each_removal\x18\b \x01(\bR\x16rankedAfterEachRemoval\x12\x1b\n" +
 	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x16\n" +
 	"\x06target\x18\n" +
-	" \x01(\x05R\x06target\"\x93\x01\n" +
+	" \x01(\x05R\x06target\"\x7f\n" +
 	"\fPodCostShare\x12<\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ranks\x18\x03 \x01(\fR\x05ranks\x12\x1b\n" +
-	"\town_ranks\x18\x04 \x01(\fR\bownRanks\"\xee\x01\n" +
-	"\x0fPodCostStrategy\"\xda\x01\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x14\n" +
+	"\x05ranks\x18\x02 \x01(\fR\x05ranks\x12\x1b\n" +
+	"\town_ranks\x18\x03 \x01(\fR\bownRanks\"\xe2\x01\n" +
+	"\x0fPodCostStrategy\"\xce\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fBALANCE_DOMAINS\x10\x01\x12\x16\n" +
@@ -9532,9 +9509,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tNODE_COST\x10\b\x12\b\n" +
 	"\x04IDLE\x10\t\x12\x14\n" +
 	"\x10ACCUMULATED_WORK\x10\n" +
-	"\x12\n" +
-	"\n" +
-	"\x06CUSTOM\x10\v\"\xf1\x02\n" +
+	"\"\xf1\x02\n" +
 	"\tPlanState\x123\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x18.trimtab.v1.ScaleUpStateR\ascaleUp\x12,\n" +
 	"\x05slack\x18\x02 \x01(\v2\x16.trimtab.v1.SlackStateR\x05slack\x129\n" +
@@ -10094,7 +10069,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x10pod-cost-targetsR\bselector\x127\n" +
 	"\n" +
 	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\xb6\x02\n" +
+	"strategies\"\x9c\x02\n" +
 	"\vPodCostTerm\x12B\n" +
 	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
 	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
@@ -10102,8 +10077,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
 	"\n" +
 	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
-	"annotation\x12\x18\n" +
-	"\x04name\x18\x06 \x01(\tB\x04\x82\xb5\x18\x00R\x04nameB\t\n" +
+	"annotationB\t\n" +
 	"\a_weightB\f\n" +
 	"\n" +
 	"_thresholdb\x06proto3"

@@ -2605,13 +2605,10 @@ class PodCostShare(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STRATEGY_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
     OWN_RANKS_FIELD_NUMBER: _builtins.int
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy."""
-    name: _builtins.str
-    """Its name, with CUSTOM; "" otherwise."""
     ranks: _builtins.bytes
     """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
     removed sooner.
@@ -2622,13 +2619,12 @@ class PodCostShare(_message.Message):
         self,
         *,
         strategy: Global___PodCostStrategy.Code.ValueType = ...,
-        name: _builtins.str = ...,
         ranks: _builtins.bytes = ...,
         own_ranks: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "own_ranks", b"own_ranks", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["own_ranks", b"own_ranks", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2678,8 +2674,6 @@ class PodCostStrategy(_message.Message):
         """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
         `PodCostTerm.annotation`.
         """
-        CUSTOM: PodCostStrategy._Code.ValueType  # 11
-        """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
@@ -2714,8 +2708,6 @@ class PodCostStrategy(_message.Message):
     """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
     `PodCostTerm.annotation`.
     """
-    CUSTOM: PodCostStrategy.Code.ValueType  # 11
-    """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
     def __init__(
         self,
@@ -5444,7 +5436,6 @@ class PodCostTerm(_message.Message):
     THRESHOLD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     ANNOTATION_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy. REQUIRED."""
     weight: _builtins.float
@@ -5458,8 +5449,6 @@ class PodCostTerm(_message.Message):
     """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise."""
     annotation: _builtins.str
     """Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise."""
-    name: _builtins.str
-    """Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise."""
     def __init__(
         self,
         *,
@@ -5468,11 +5457,10 @@ class PodCostTerm(_message.Message):
         threshold: _builtins.float | None = ...,
         topology_key: _builtins.str = ...,
         annotation: _builtins.str = ...,
-        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "threshold", b"threshold", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "name", b"name", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015

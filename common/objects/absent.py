@@ -41,8 +41,8 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
     ]
     if "Namespace" not in objects.given and any(map(_selects_namespaces, snapshot.pod_specs)):
         notes.append(
-            "pods select others by labels of namespaces, which count as without labels, because the input has no "
-            "Namespace; add `kubectl get namespaces`"
+            "the input has no Namespace, so namespaces have no labels, and pods select others by them; add "
+            "`kubectl get namespaces`"
         )
     return notes
 

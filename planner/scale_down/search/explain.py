@@ -24,7 +24,7 @@ _PREDICATES: Final = {int(number): name for name, number in Predicate.Code.items
 JOINT_WORK = 300_000
 """Limit for explanations of nodes whose pods fit alone, in checks of a pod against a node: a few milliseconds."""
 TOGETHER_DETAIL = "each pod fits alone, but not all at the same time"
-UPSETTING_DETAIL = "all pods fit, but then pods of other removed nodes do not"
+UPSETTING_DETAIL = "its pods fit, but pods of other removed nodes would then not fit"
 
 
 class Explanation(NamedTuple):

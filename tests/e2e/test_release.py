@@ -76,7 +76,8 @@ def test_a_user_of_the_wheel_of_this_architecture_compiles_nothing(release: Path
         "HOME": str(tmp_path / "home"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
-    for options in ([], ["--decision", "scale-up,slack,replacement,pod-costs"]):
+    decisions = [f"--decision={one}" for one in ("scale-up", "slack", "scale-down", "replacement", "pod-costs")]
+    for options in ([], decisions):
         command = [python, "-c", COUNTED, "plan", recording, *options]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200

@@ -52,8 +52,8 @@ def absent_notes(
     ]
     if "Namespace" not in given and any(map(_selects_namespaces, specs)):
         notes.append(
-            "pods select others by labels of namespaces, which count as without labels, because the input has no "
-            "Namespace; add `kubectl get namespaces`"
+            "the input has no Namespace, so namespaces have no labels, and pods select others by them; add "
+            "`kubectl get namespaces`"
         )
     return notes
 

@@ -30,9 +30,9 @@ SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
 """Outcomes of requests whose pods wait for their room."""
 _BYTES_OF_REASON: Final = 150
 _DETAILS: Final = {
-    Outcome.FAILED: "it asks for no second try",
-    Outcome.EXPIRED: "room was sought for as long as it says, and not found",
-    Outcome.BOOKING_EXPIRED: "the time of its booking is over",
+    Outcome.FAILED: "it allows no second attempt",
+    Outcome.EXPIRED: "no room was found within its time limit",
+    Outcome.BOOKING_EXPIRED: "its booking has expired",
     Outcome.CONSUMED: "all its pods have started",
 }
 

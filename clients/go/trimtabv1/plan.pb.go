@@ -4243,13 +4243,11 @@ type PodCostShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strategy.
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Its name, with CUSTOM; "" otherwise.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
 	// removed sooner.
-	Ranks []byte `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	Ranks []byte `protobuf:"bytes,2,opt,name=ranks,proto3" json:"ranks,omitempty"`
 	// double[K]: its rank before threshold and weight, in its own unit. REQUIRED.
-	OwnRanks      []byte `protobuf:"bytes,4,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
+	OwnRanks      []byte `protobuf:"bytes,3,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4289,13 +4287,6 @@ func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
 		return x.Strategy
 	}
 	return PodCostStrategy_UNSPECIFIED
-}
-
-func (x *PodCostShare) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
 }
 
 func (x *PodCostShare) GetRanks() []byte {
@@ -5600,12 +5591,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x19ranked_after_each_removal\x18\b \x01(\bR\x16rankedAfterEachRemoval\x12\x1b\n" +
 	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x16\n" +
 	"\x06target\x18\n" +
-	" \x01(\x05R\x06target\"\x93\x01\n" +
+	" \x01(\x05R\x06target\"\x7f\n" +
 	"\fPodCostShare\x12<\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ranks\x18\x03 \x01(\fR\x05ranks\x12\x1b\n" +
-	"\town_ranks\x18\x04 \x01(\fR\bownRanks\"\xf1\x02\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x14\n" +
+	"\x05ranks\x18\x02 \x01(\fR\x05ranks\x12\x1b\n" +
+	"\town_ranks\x18\x03 \x01(\fR\bownRanks\"\xf1\x02\n" +
 	"\tPlanState\x123\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x18.trimtab.v1.ScaleUpStateR\ascaleUp\x12,\n" +
 	"\x05slack\x18\x02 \x01(\v2\x16.trimtab.v1.SlackStateR\x05slack\x129\n" +

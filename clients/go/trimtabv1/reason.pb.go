@@ -1340,22 +1340,18 @@ const (
 	PodCostGroupReason_ANNOTATION_INVALID PodCostGroupReason_Code = 4
 	// The price of a node is not known.
 	PodCostGroupReason_PRICE_UNKNOWN PodCostGroupReason_Code = 5
-	// A strategy that is installed beside the planner failed.
-	PodCostGroupReason_STRATEGY_FAILED PodCostGroupReason_Code = 6
 	// Another client has set the cost of a pod.
-	PodCostGroupReason_FOREIGN_COST PodCostGroupReason_Code = 7
+	PodCostGroupReason_FOREIGN_COST PodCostGroupReason_Code = 6
 	// A pod is on no node, or on one that the snapshot lacks.
-	PodCostGroupReason_POD_WITHOUT_NODE PodCostGroupReason_Code = 8
+	PodCostGroupReason_POD_WITHOUT_NODE PodCostGroupReason_Code = 7
 	// A pod lacks the annotation that a strategy reads.
-	PodCostGroupReason_ANNOTATION_MISSING PodCostGroupReason_Code = 9
+	PodCostGroupReason_ANNOTATION_MISSING PodCostGroupReason_Code = 8
 	// Pods of the owner are selected by different targets, or not all of them by any.
-	PodCostGroupReason_SEVERAL_TARGETS PodCostGroupReason_Code = 10
+	PodCostGroupReason_SEVERAL_TARGETS PodCostGroupReason_Code = 9
 	// NODE_DRAIN follows the drain set, but SCALE_DOWN was not requested in the same request.
-	PodCostGroupReason_SCALE_DOWN_NOT_ASKED PodCostGroupReason_Code = 11
-	// The target names a strategy that is not installed with the planner.
-	PodCostGroupReason_STRATEGY_UNKNOWN PodCostGroupReason_Code = 12
+	PodCostGroupReason_SCALE_DOWN_NOT_ASKED PodCostGroupReason_Code = 10
 	// The age of a pod is not known.
-	PodCostGroupReason_AGE_UNKNOWN PodCostGroupReason_Code = 13
+	PodCostGroupReason_AGE_UNKNOWN PodCostGroupReason_Code = 11
 )
 
 // Enum value maps for PodCostGroupReason_Code.
@@ -1367,14 +1363,12 @@ var (
 		3:  "TOPOLOGY_KEY_MISSING",
 		4:  "ANNOTATION_INVALID",
 		5:  "PRICE_UNKNOWN",
-		6:  "STRATEGY_FAILED",
-		7:  "FOREIGN_COST",
-		8:  "POD_WITHOUT_NODE",
-		9:  "ANNOTATION_MISSING",
-		10: "SEVERAL_TARGETS",
-		11: "SCALE_DOWN_NOT_ASKED",
-		12: "STRATEGY_UNKNOWN",
-		13: "AGE_UNKNOWN",
+		6:  "FOREIGN_COST",
+		7:  "POD_WITHOUT_NODE",
+		8:  "ANNOTATION_MISSING",
+		9:  "SEVERAL_TARGETS",
+		10: "SCALE_DOWN_NOT_ASKED",
+		11: "AGE_UNKNOWN",
 	}
 	PodCostGroupReason_Code_value = map[string]int32{
 		"UNSPECIFIED":          0,
@@ -1383,14 +1377,12 @@ var (
 		"TOPOLOGY_KEY_MISSING": 3,
 		"ANNOTATION_INVALID":   4,
 		"PRICE_UNKNOWN":        5,
-		"STRATEGY_FAILED":      6,
-		"FOREIGN_COST":         7,
-		"POD_WITHOUT_NODE":     8,
-		"ANNOTATION_MISSING":   9,
-		"SEVERAL_TARGETS":      10,
-		"SCALE_DOWN_NOT_ASKED": 11,
-		"STRATEGY_UNKNOWN":     12,
-		"AGE_UNKNOWN":          13,
+		"FOREIGN_COST":         6,
+		"POD_WITHOUT_NODE":     7,
+		"ANNOTATION_MISSING":   8,
+		"SEVERAL_TARGETS":      9,
+		"SCALE_DOWN_NOT_ASKED": 10,
+		"AGE_UNKNOWN":          11,
 	}
 )
 
@@ -2916,11 +2908,11 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x15CAPACITY_REQUESTS_MET\x10\x02\x1a&\x8a\xb5\x18\"all have their room, or have ended\x121\n" +
 	"\x19CAPACITY_REQUESTS_LACKING\x10\x03\x1a\x12\x8a\xb5\x18\x0esome lack room\x12]\n" +
 	"\x1bCAPACITY_REQUESTS_NOT_TRIED\x10\x04\x1a<\x8a\xb5\x188they are not answered: capacityRequests.enabled is false\x12;\n" +
-	"\x17CAPACITY_REQUESTS_ERROR\x10\x05\x1a\x1e\x8a\xb5\x18\x1athey could not be answered\"\xfd\x02\n" +
-	"\vSlackResult\"\xed\x02\n" +
+	"\x17CAPACITY_REQUESTS_ERROR\x10\x05\x1a\x1e\x8a\xb5\x18\x1athey could not be answered\"\xfa\x02\n" +
+	"\vSlackResult\"\xea\x02\n" +
 	"\x04Code\x12(\n" +
-	"\vUNSPECIFIED\x10\x00\x1a\x17\x8a\xb5\x18\x13nothing was decided\x12|\n" +
-	"\x0fSLACK_NOT_ASKED\x10\x01\x1ag\x8a\xb5\x18cno room is requested; set slack.extraCapacityMinRate, annotate workloads or create a CapacityBuffer\x126\n" +
+	"\vUNSPECIFIED\x10\x00\x1a\x17\x8a\xb5\x18\x13nothing was decided\x12y\n" +
+	"\x0fSLACK_NOT_ASKED\x10\x01\x1ad\x8a\xb5\x18`no room is requested: set slack.extraCapacityMinRate, annotate workloads or add a CapacityBuffer\x126\n" +
 	"\rSLACK_PRESENT\x10\x02\x1a#\x8a\xb5\x18\x1fall requested room is available\x12T\n" +
 	"\rSLACK_LACKING\x10\x03\x1aA\x8a\xb5\x18=some of the requested room is missing: it waits for new nodes\x12/\n" +
 	"\vSLACK_ERROR\x10\x04\x1a\x1e\x8a\xb5\x18\x1aslack could not be decided\"\xe2\x03\n" +
@@ -3002,24 +2994,22 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x16UNSUPPORTED_CONSTRAINT\x10\x05\x1a1\x8a\xb5\x18-a constraint that this build does not support\x12I\n" +
 	"\x0eHELD_WITH_GANG\x10<\x1a5\x8a\xb5\x181the scheduler holds it until its gang is complete\x12[\n" +
 	"\x13BEYOND_GANG_MINIMUM\x10=\x1aB\x8a\xb5\x18>beyond the minimum of its gang (serveOptionalMembers is false)\x12V\n" +
-	"\x12CAPACITY_REQUESTED\x10P\x1a>\x8a\xb5\x18:its ProvisioningRequest has room for it, or waits for room\"\xb4\x06\n" +
-	"\x12PodCostGroupReason\"\x9d\x06\n" +
+	"\x12CAPACITY_REQUESTED\x10P\x1a>\x8a\xb5\x18:its ProvisioningRequest has room for it, or waits for room\"\xd1\x05\n" +
+	"\x12PodCostGroupReason\"\xba\x05\n" +
 	"\x04Code\x12\x1e\n" +
 	"\vUNSPECIFIED\x10\x00\x1a\r\x8a\xb5\x18\tno reason\x12;\n" +
 	"\x13SEVERAL_CONTROLLERS\x10\x01\x1a\"\x8a\xb5\x18\x1etwo controllers claim its pods\x12@\n" +
 	"\x0eROLLING_UPDATE\x10\x02\x1a,\x8a\xb5\x18(it is being replaced in a rolling update\x12;\n" +
 	"\x14TOPOLOGY_KEY_MISSING\x10\x03\x1a!\x8a\xb5\x18\x1da node lacks the topology key\x129\n" +
 	"\x12ANNOTATION_INVALID\x10\x04\x1a!\x8a\xb5\x18\x1dan annotation is not a number\x12*\n" +
-	"\rPRICE_UNKNOWN\x10\x05\x1a\x17\x8a\xb5\x18\x13a node has no price\x12*\n" +
-	"\x0fSTRATEGY_FAILED\x10\x06\x1a\x15\x8a\xb5\x18\x11a strategy failed\x12>\n" +
-	"\fFOREIGN_COST\x10\a\x1a,\x8a\xb5\x18(another client has set the cost of a pod\x12-\n" +
-	"\x10POD_WITHOUT_NODE\x10\b\x1a\x17\x8a\xb5\x18\x13a pod is on no node\x125\n" +
-	"\x12ANNOTATION_MISSING\x10\t\x1a\x1d\x8a\xb5\x18\x19a pod lacks an annotation\x128\n" +
-	"\x0fSEVERAL_TARGETS\x10\n" +
-	"\x1a#\x8a\xb5\x18\x1ftargets select only parts of it\x12[\n" +
-	"\x14SCALE_DOWN_NOT_ASKED\x10\v\x1aA\x8a\xb5\x18=the nodes that go are not known without --decision scale-down\x125\n" +
-	"\x10STRATEGY_UNKNOWN\x10\f\x1a\x1f\x8a\xb5\x18\x1ba strategy is not installed\x122\n" +
-	"\vAGE_UNKNOWN\x10\r\x1a!\x8a\xb5\x18\x1dthe age of a pod is not known\"\xde\x03\n" +
+	"\rPRICE_UNKNOWN\x10\x05\x1a\x17\x8a\xb5\x18\x13a node has no price\x12>\n" +
+	"\fFOREIGN_COST\x10\x06\x1a,\x8a\xb5\x18(another client has set the cost of a pod\x12-\n" +
+	"\x10POD_WITHOUT_NODE\x10\a\x1a\x17\x8a\xb5\x18\x13a pod is on no node\x125\n" +
+	"\x12ANNOTATION_MISSING\x10\b\x1a\x1d\x8a\xb5\x18\x19a pod lacks an annotation\x128\n" +
+	"\x0fSEVERAL_TARGETS\x10\t\x1a#\x8a\xb5\x18\x1ftargets select only parts of it\x12[\n" +
+	"\x14SCALE_DOWN_NOT_ASKED\x10\n" +
+	"\x1aA\x8a\xb5\x18=the nodes that go are not known without --decision scale-down\x122\n" +
+	"\vAGE_UNKNOWN\x10\v\x1a!\x8a\xb5\x18\x1dthe age of a pod is not known\"\xde\x03\n" +
 	"\x0eDeletionReason\"\xcb\x03\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x12\n" +

@@ -685,8 +685,6 @@ const (
 	// Smallest number in an annotation first, counted down from the threshold: work that would be lost.
 	// `PodCostTerm.annotation`.
 	PodCostStrategy_ACCUMULATED_WORK PodCostStrategy_Code = 10
-	// A strategy from a package installed with the planner. `PodCostTerm.name`.
-	PodCostStrategy_CUSTOM PodCostStrategy_Code = 11
 )
 
 // Enum value maps for PodCostStrategy_Code.
@@ -703,7 +701,6 @@ var (
 		8:  "NODE_COST",
 		9:  "IDLE",
 		10: "ACCUMULATED_WORK",
-		11: "CUSTOM",
 	}
 	PodCostStrategy_Code_value = map[string]int32{
 		"UNSPECIFIED":              0,
@@ -717,7 +714,6 @@ var (
 		"NODE_COST":                8,
 		"IDLE":                     9,
 		"ACCUMULATED_WORK":         10,
-		"CUSTOM":                   11,
 	}
 )
 
@@ -3760,9 +3756,7 @@ type PodCostTerm struct {
 	// Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise.
 	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise.
-	Annotation string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
-	// Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise.
-	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Annotation    string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3828,13 +3822,6 @@ func (x *PodCostTerm) GetTopologyKey() string {
 func (x *PodCostTerm) GetAnnotation() string {
 	if x != nil {
 		return x.Annotation
-	}
-	return ""
-}
-
-func (x *PodCostTerm) GetName() string {
-	if x != nil {
-		return x.Name
 	}
 	return ""
 }
@@ -4389,7 +4376,7 @@ const file_trimtab_v1_settings_proto_rawDesc = "" +
 	"\x10pod-cost-targetsR\bselector\x127\n" +
 	"\n" +
 	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\xb6\x02\n" +
+	"strategies\"\x9c\x02\n" +
 	"\vPodCostTerm\x12B\n" +
 	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
 	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
@@ -4397,12 +4384,11 @@ const file_trimtab_v1_settings_proto_rawDesc = "" +
 	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
 	"\n" +
 	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
-	"annotation\x12\x18\n" +
-	"\x04name\x18\x06 \x01(\tB\x04\x82\xb5\x18\x00R\x04nameB\t\n" +
+	"annotationB\t\n" +
 	"\a_weightB\f\n" +
 	"\n" +
-	"_threshold\"\xee\x01\n" +
-	"\x0fPodCostStrategy\"\xda\x01\n" +
+	"_threshold\"\xe2\x01\n" +
+	"\x0fPodCostStrategy\"\xce\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fBALANCE_DOMAINS\x10\x01\x12\x16\n" +
@@ -4417,9 +4403,7 @@ const file_trimtab_v1_settings_proto_rawDesc = "" +
 	"\tNODE_COST\x10\b\x12\b\n" +
 	"\x04IDLE\x10\t\x12\x14\n" +
 	"\x10ACCUMULATED_WORK\x10\n" +
-	"\x12\n" +
-	"\n" +
-	"\x06CUSTOM\x10\vb\x06proto3"
+	"b\x06proto3"
 
 var (
 	file_trimtab_v1_settings_proto_rawDescOnce sync.Once

@@ -2522,13 +2522,10 @@ class PodCostShare(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STRATEGY_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
     OWN_RANKS_FIELD_NUMBER: _builtins.int
     strategy: _settings_pb2.PodCostStrategy.Code.ValueType
     """The strategy."""
-    name: _builtins.str
-    """Its name, with CUSTOM; "" otherwise."""
     ranks: _builtins.bytes
     """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
     removed sooner.
@@ -2539,13 +2536,12 @@ class PodCostShare(_message.Message):
         self,
         *,
         strategy: _settings_pb2.PodCostStrategy.Code.ValueType = ...,
-        name: _builtins.str = ...,
         ranks: _builtins.bytes = ...,
         own_ranks: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "own_ranks", b"own_ranks", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["own_ranks", b"own_ranks", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1230,21 +1230,17 @@ class PodCostGroupReason(_message.Message):
         """An annotation is not a number."""
         PRICE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 5
         """The price of a node is not known."""
-        STRATEGY_FAILED: PodCostGroupReason._Code.ValueType  # 6
-        """A strategy that is installed beside the planner failed."""
-        FOREIGN_COST: PodCostGroupReason._Code.ValueType  # 7
+        FOREIGN_COST: PodCostGroupReason._Code.ValueType  # 6
         """Another client has set the cost of a pod."""
-        POD_WITHOUT_NODE: PodCostGroupReason._Code.ValueType  # 8
+        POD_WITHOUT_NODE: PodCostGroupReason._Code.ValueType  # 7
         """A pod is on no node, or on one that the snapshot lacks."""
-        ANNOTATION_MISSING: PodCostGroupReason._Code.ValueType  # 9
+        ANNOTATION_MISSING: PodCostGroupReason._Code.ValueType  # 8
         """A pod lacks the annotation that a strategy reads."""
-        SEVERAL_TARGETS: PodCostGroupReason._Code.ValueType  # 10
+        SEVERAL_TARGETS: PodCostGroupReason._Code.ValueType  # 9
         """Pods of the owner are selected by different targets, or not all of them by any."""
-        SCALE_DOWN_NOT_ASKED: PodCostGroupReason._Code.ValueType  # 11
+        SCALE_DOWN_NOT_ASKED: PodCostGroupReason._Code.ValueType  # 10
         """NODE_DRAIN follows the drain set, but SCALE_DOWN was not requested in the same request."""
-        STRATEGY_UNKNOWN: PodCostGroupReason._Code.ValueType  # 12
-        """The target names a strategy that is not installed with the planner."""
-        AGE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 13
+        AGE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 11
         """The age of a pod is not known."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
@@ -1260,21 +1256,17 @@ class PodCostGroupReason(_message.Message):
     """An annotation is not a number."""
     PRICE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 5
     """The price of a node is not known."""
-    STRATEGY_FAILED: PodCostGroupReason.Code.ValueType  # 6
-    """A strategy that is installed beside the planner failed."""
-    FOREIGN_COST: PodCostGroupReason.Code.ValueType  # 7
+    FOREIGN_COST: PodCostGroupReason.Code.ValueType  # 6
     """Another client has set the cost of a pod."""
-    POD_WITHOUT_NODE: PodCostGroupReason.Code.ValueType  # 8
+    POD_WITHOUT_NODE: PodCostGroupReason.Code.ValueType  # 7
     """A pod is on no node, or on one that the snapshot lacks."""
-    ANNOTATION_MISSING: PodCostGroupReason.Code.ValueType  # 9
+    ANNOTATION_MISSING: PodCostGroupReason.Code.ValueType  # 8
     """A pod lacks the annotation that a strategy reads."""
-    SEVERAL_TARGETS: PodCostGroupReason.Code.ValueType  # 10
+    SEVERAL_TARGETS: PodCostGroupReason.Code.ValueType  # 9
     """Pods of the owner are selected by different targets, or not all of them by any."""
-    SCALE_DOWN_NOT_ASKED: PodCostGroupReason.Code.ValueType  # 11
+    SCALE_DOWN_NOT_ASKED: PodCostGroupReason.Code.ValueType  # 10
     """NODE_DRAIN follows the drain set, but SCALE_DOWN was not requested in the same request."""
-    STRATEGY_UNKNOWN: PodCostGroupReason.Code.ValueType  # 12
-    """The target names a strategy that is not installed with the planner."""
-    AGE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 13
+    AGE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 11
     """The age of a pod is not known."""
 
     def __init__(

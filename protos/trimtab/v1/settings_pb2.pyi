@@ -2355,7 +2355,6 @@ class PodCostTerm(_message.Message):
     THRESHOLD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     ANNOTATION_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy. REQUIRED."""
     weight: _builtins.float
@@ -2369,8 +2368,6 @@ class PodCostTerm(_message.Message):
     """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise."""
     annotation: _builtins.str
     """Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise."""
-    name: _builtins.str
-    """Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise."""
     def __init__(
         self,
         *,
@@ -2379,11 +2376,10 @@ class PodCostTerm(_message.Message):
         threshold: _builtins.float | None = ...,
         topology_key: _builtins.str = ...,
         annotation: _builtins.str = ...,
-        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "threshold", b"threshold", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "name", b"name", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
@@ -2440,8 +2436,6 @@ class PodCostStrategy(_message.Message):
         """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
         `PodCostTerm.annotation`.
         """
-        CUSTOM: PodCostStrategy._Code.ValueType  # 11
-        """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
@@ -2476,8 +2470,6 @@ class PodCostStrategy(_message.Message):
     """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
     `PodCostTerm.annotation`.
     """
-    CUSTOM: PodCostStrategy.Code.ValueType  # 11
-    """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
     def __init__(
         self,

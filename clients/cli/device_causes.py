@@ -2,25 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from trimtab.reason_texts import clauses
 from trimtab.v1 import planner_pb2, reason_pb2
 
-_Reason = reason_pb2.DeviceReason
 OF_DEVICES = (reason_pb2.PredicateReason.DEVICES_NOT_AVAILABLE, reason_pb2.PredicateReason.CLAIM_UNUSABLE)
 """Reasons of nodes that the refusals of claims explain."""
-_TEXTS = {
-    _Reason.NO_MATCH: "no device matches",
-    _Reason.SELECTOR_FAILED: "a selector cannot be evaluated",
-    _Reason.INVALID_REQUEST: "it cannot be decided",
-    _Reason.IN_USE: "devices are in use",
-    _Reason.TAINTED: "devices have taints that it does not tolerate",
-    _Reason.COUNTERS: "too little of a shared counter is left",
-    _Reason.CAPACITY: "too little of a capacity is left",
-    _Reason.CONSTRAINT: "a constraint is not met",
-    _Reason.POOL_INCOMPLETE: "slices are missing",
-    _Reason.POOL_INVALID: "its slices contradict each other",
-    _Reason.TOO_MANY_DEVICES: "a claim may have 32 devices",
-    _Reason.SEARCH_ENDED: "the search took too long",
-}
+_TEXTS = clauses(reason_pb2.DeviceReason)
 
 
 def device_kinds(node: planner_pb2.NodeFit) -> tuple[tuple[str, str, int], ...]:

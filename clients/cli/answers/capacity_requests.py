@@ -9,31 +9,13 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.reason_texts import clauses
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Result = reason_pb2.CapacityRequestsResult
 Outcome = plan_pb2.CapacityRequestOutcome
-RESULTS: Final = {
-    _Result.UNSPECIFIED: "nothing was decided",
-    _Result.CAPACITY_REQUESTS_NONE: "there are none of the classes that are answered",
-    _Result.CAPACITY_REQUESTS_MET: "all have their room, or have ended",
-    _Result.CAPACITY_REQUESTS_LACKING: "some lack room",
-    _Result.CAPACITY_REQUESTS_NOT_TRIED: "they are not answered: capacityRequests.enabled is false",
-    _Result.CAPACITY_REQUESTS_ERROR: "they could not be answered",
-}
-OUTCOMES: Final = {
-    Outcome.FOUND: "has room",
-    Outcome.PROVISIONED: "gets new nodes",
-    Outcome.COMING: "waits for nodes that are coming",
-    Outcome.BOOKED: "is booked",
-    Outcome.NOT_FOUND: "has no room",
-    Outcome.INVALID: "cannot be read",
-    Outcome.FAILED: "fails",
-    Outcome.EXPIRED: "fails: its time is over",
-    Outcome.BOOKING_EXPIRED: "is no longer booked",
-    Outcome.CONSUMED: "is consumed",
-    Outcome.REVOKED: "has lost its room",
-}
+RESULTS: Final = clauses(_Result)
+OUTCOMES: Final = clauses(Outcome)
 _SHOWN: Final = 10
 """Requests that are shown without --verbose."""
 

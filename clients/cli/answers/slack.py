@@ -12,17 +12,11 @@ from trimtab.clients.cli.amounts import amount, named_amount, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.reason_texts import clauses
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Result = reason_pb2.SlackResult
-RESULTS = {
-    _Result.UNSPECIFIED: "nothing was decided",
-    _Result.SLACK_NOT_ASKED: "no room is requested; set slack.extraCapacityMinRate, annotate a workload, or create a "
-    "CapacityBuffer",
-    _Result.SLACK_PRESENT: "all requested room is available",
-    _Result.SLACK_ERROR: "slack could not be decided",
-    _Result.SLACK_LACKING: "some of the requested room is missing: it waits for new nodes",
-}
+RESULTS = clauses(_Result)
 
 
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:

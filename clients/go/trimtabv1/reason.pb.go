@@ -2794,25 +2794,24 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x19CLAIM_ALLOCATED_ELSEWHERE\x10\x15\x1ay\x82\xb5\x18u\n" +
 	"\x10DynamicResources\x12$the devices of a claim are elsewhere\x1a;a claim of the pod has devices that the node does not reach\x12\xcc\x01\n" +
 	"\x15DEVICES_NOT_AVAILABLE\x10\x16\x1a\xb0\x01\x82\xb5\x18\xab\x01\n" +
-	"\x10DynamicResources\x12$devices of a claim are not available\x1a7the devices that the pod claims are not available there\"8a new node does not have the devices that the pod claims\"\xf4\x01\n" +
-	"\fDeviceReason\"\xe3\x01\n" +
+	"\x10DynamicResources\x12$devices of a claim are not available\x1a7the devices that the pod claims are not available there\"8a new node does not have the devices that the pod claims\"\x80\x05\n" +
+	"\fDeviceReason\"\xef\x04\n" +
 	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\f\n" +
-	"\bNO_MATCH\x10\x01\x12\x13\n" +
-	"\x0fSELECTOR_FAILED\x10\x02\x12\x13\n" +
-	"\x0fINVALID_REQUEST\x10\x03\x12\n" +
+	"\vUNSPECIFIED\x10\x00\x12#\n" +
+	"\bNO_MATCH\x10\x01\x1a\x15\x8a\xb5\x18\x11no device matches\x127\n" +
+	"\x0fSELECTOR_FAILED\x10\x02\x1a\"\x8a\xb5\x18\x1ea selector cannot be evaluated\x12-\n" +
+	"\x0fINVALID_REQUEST\x10\x03\x1a\x18\x8a\xb5\x18\x14it cannot be decided\x12\"\n" +
+	"\x06IN_USE\x10\x04\x1a\x16\x8a\xb5\x18\x12devices are in use\x12>\n" +
+	"\aTAINTED\x10\x05\x1a1\x8a\xb5\x18-devices have taints that it does not tolerate\x128\n" +
+	"\bCOUNTERS\x10\x06\x1a*\x8a\xb5\x18&too little of a shared counter is left\x122\n" +
+	"\bCAPACITY\x10\a\x1a$\x8a\xb5\x18 too little of a capacity is left\x12+\n" +
 	"\n" +
-	"\x06IN_USE\x10\x04\x12\v\n" +
-	"\aTAINTED\x10\x05\x12\f\n" +
-	"\bCOUNTERS\x10\x06\x12\f\n" +
-	"\bCAPACITY\x10\a\x12\x0e\n" +
-	"\n" +
-	"CONSTRAINT\x10\b\x12\x13\n" +
-	"\x0fPOOL_INCOMPLETE\x10\t\x12\x10\n" +
+	"CONSTRAINT\x10\b\x1a\x1b\x8a\xb5\x18\x17a constraint is not met\x12+\n" +
+	"\x0fPOOL_INCOMPLETE\x10\t\x1a\x16\x8a\xb5\x18\x12slices are missing\x126\n" +
 	"\fPOOL_INVALID\x10\n" +
-	"\x12\x14\n" +
-	"\x10TOO_MANY_DEVICES\x10\v\x12\x10\n" +
-	"\fSEARCH_ENDED\x10\f\"\xa7\x11\n" +
+	"\x1a$\x8a\xb5\x18 its slices contradict each other\x125\n" +
+	"\x10TOO_MANY_DEVICES\x10\v\x1a\x1f\x8a\xb5\x18\x1ba claim may have 32 devices\x12.\n" +
+	"\fSEARCH_ENDED\x10\f\x1a\x1c\x8a\xb5\x18\x18the search took too long\"\xa7\x11\n" +
 	"\x11UnremovableReason\"\x91\x11\n" +
 	"\x04Code\x12\x1e\n" +
 	"\vUNSPECIFIED\x10\x00\x1a\r\x8a\xb5\x18\tno reason\x12I\n" +
@@ -2901,22 +2900,22 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\rNOT_EVALUATED\x10\x0e\x12\r\n" +
 	"\tNOT_WHOLE\x10\x0f\x12\x16\n" +
 	"\x12SEVERAL_PRIORITIES\x10\x10\x12\x10\n" +
-	"\fMEMBER_GATED\x10\x11\"\xc6\x01\n" +
-	"\x16CapacityRequestsResult\"\xab\x01\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16CAPACITY_REQUESTS_NONE\x10\x01\x12\x19\n" +
-	"\x15CAPACITY_REQUESTS_MET\x10\x02\x12\x1d\n" +
-	"\x19CAPACITY_REQUESTS_LACKING\x10\x03\x12\x1f\n" +
-	"\x1bCAPACITY_REQUESTS_NOT_TRIED\x10\x04\x12\x1b\n" +
-	"\x17CAPACITY_REQUESTS_ERROR\x10\x05\"r\n" +
-	"\vSlackResult\"c\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fSLACK_NOT_ASKED\x10\x01\x12\x11\n" +
-	"\rSLACK_PRESENT\x10\x02\x12\x11\n" +
-	"\rSLACK_LACKING\x10\x03\x12\x0f\n" +
-	"\vSLACK_ERROR\x10\x04\"\xe2\x03\n" +
+	"\fMEMBER_GATED\x10\x11\"\xae\x03\n" +
+	"\x16CapacityRequestsResult\"\x93\x03\n" +
+	"\x04Code\x12(\n" +
+	"\vUNSPECIFIED\x10\x00\x1a\x17\x8a\xb5\x18\x13nothing was decided\x12O\n" +
+	"\x16CAPACITY_REQUESTS_NONE\x10\x01\x1a3\x8a\xb5\x18/there are none of the classes that are answered\x12A\n" +
+	"\x15CAPACITY_REQUESTS_MET\x10\x02\x1a&\x8a\xb5\x18\"all have their room, or have ended\x121\n" +
+	"\x19CAPACITY_REQUESTS_LACKING\x10\x03\x1a\x12\x8a\xb5\x18\x0esome lack room\x12]\n" +
+	"\x1bCAPACITY_REQUESTS_NOT_TRIED\x10\x04\x1a<\x8a\xb5\x188they are not answered: capacityRequests.enabled is false\x12;\n" +
+	"\x17CAPACITY_REQUESTS_ERROR\x10\x05\x1a\x1e\x8a\xb5\x18\x1athey could not be answered\"\xfa\x02\n" +
+	"\vSlackResult\"\xea\x02\n" +
+	"\x04Code\x12(\n" +
+	"\vUNSPECIFIED\x10\x00\x1a\x17\x8a\xb5\x18\x13nothing was decided\x12y\n" +
+	"\x0fSLACK_NOT_ASKED\x10\x01\x1ad\x8a\xb5\x18`no room is requested: set slack.extraCapacityMinRate, annotate workloads or add a CapacityBuffer\x126\n" +
+	"\rSLACK_PRESENT\x10\x02\x1a#\x8a\xb5\x18\x1fall requested room is available\x12T\n" +
+	"\rSLACK_LACKING\x10\x03\x1aA\x8a\xb5\x18=some of the requested room is missing: it waits for new nodes\x12/\n" +
+	"\vSLACK_ERROR\x10\x04\x1a\x1e\x8a\xb5\x18\x1aslack could not be decided\"\xe2\x03\n" +
 	"\x11ReplacementResult\"\xcc\x03\n" +
 	"\x04Code\x12(\n" +
 	"\vUNSPECIFIED\x10\x00\x1a\x17\x8a\xb5\x18\x13nothing was decided\x12/\n" +

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compile, vet and test this package against a checkout of the Cluster Autoscaler 1.36, and build a binary with it.
+# Compile, vet and test this package against a checkout of the Cluster Autoscaler, branch cluster-autoscaler-release-1.37, and build a binary
+# with it. The package alone also compiles with 1.36, whose loop the command does not fit.
 # Usage: check.sh CHECKOUT [BINARY]    CHECKOUT is the folder cluster-autoscaler of github.com/kubernetes/autoscaler; BINARY is
 # written: a Cluster Autoscaler with an external cloud provider, as cmd/cluster-autoscaler wires it.
 set -euo pipefail

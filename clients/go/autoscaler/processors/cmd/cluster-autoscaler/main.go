@@ -1,6 +1,6 @@
 //go:build cluster_autoscaler
 
-// Command cluster-autoscaler is a Cluster Autoscaler 1.36 with an external cloud provider whose scale-down follows plans,
+// Command cluster-autoscaler is a Cluster Autoscaler 1.37 with an external cloud provider whose scale-down follows plans,
 // and whose scale-up takes the group of the plan. It shows what a build with our processors wires; it has no leader
 // election and none of the optional parts of upstream's main.
 package main

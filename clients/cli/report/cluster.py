@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
-from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers import capacity_requests, expansion, replacement, scale_down, scale_up, slack
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers import capacity_requests, replacement, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
 from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
-from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.clients.cli.report.page import Map, ReportPage
 from trimtab.clients.cli.report.replacement import frontier_chart, replacement_tables
 from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
-from trimtab.clients.verdicts import going
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
@@ -36,10 +36,10 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         headline=" ".join(_headline(answer)),
         tables=[
             *replacement_tables(answer),
-            *_growth(answer),
-            _pending(answer),
+            scale_up.growth_table(answer),
+            scale_up.pending_table(answer),
             _stay(answer)._replace(is_folded=True),
-            _unneeded(answer)._replace(is_folded=True),
+            scale_down.unneeded_table(answer)._replace(is_folded=True),
             *_usage(answer),
             *_others(answer),
         ],
@@ -80,34 +80,6 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
         yield f"{of_all} {verb} no price: sums and shares leave {them} out."
 
 
-def _growth(answer: PlanAnswer) -> Iterator[Table]:
-    """Yield the node groups that grow, the one for the most pods first."""
-    decision, pods = answer.response.scale_up, answer.on_new_nodes
-    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
-    lines = tuple(
-        Line(
-            (
-                one.node_group,
-                f"{one.current_size:,} → {one.new_size:,}",
-                f"{one.max_size:,}",
-                f"{len(pods[one.node_group]):,}",
-                *reason_line("", 0, one.price_per_hour).cells[2:],
-                expansion.chosen_because(decision, one.node_group),
-            )
-        )
-        for one in splits
-    )
-    columns = ("node group", "nodes", "at most", "pods", "an hour", "a month", "because")
-    if lines:
-        yield without_empty_columns(Table("What grows", columns, lines, sentences=("because",)))
-
-
-def _pending(answer: PlanAnswer) -> Table:
-    """Return why pods stay pending, by controller."""
-    lines = tuple(Line((owner, f"{len(pods):,}", detail)) for (owner, detail), pods in scale_up.pending(answer))
-    return Table("What stays pending", ("pods of", "pods", "because"), lines, sentences=("because",))
-
-
 def _stay(answer: PlanAnswer) -> Table:
     """Return why nodes stay, the most expensive reason first, with the causes of each; all but the first ones by a
     click.
@@ -125,23 +97,6 @@ def _stay(answer: PlanAnswer) -> Table:
             lines.append(Line((f"  and {len(more)} more", "", "", ""), more))
     title = "What keeps nodes, by money" if answer.costs.is_shown else "What keeps nodes"
     return without_empty_columns(Table(title, COLUMNS, tuple(lines), answer.costs.sources))
-
-
-def _unneeded(answer: PlanAnswer) -> Table:
-    """Return the nodes that can go, the most expensive first."""
-    lines = tuple(
-        Line(
-            (
-                one.node,
-                percent(one.utilization),
-                str(len(answer.moves.get(one.node, {}))),
-                money(one.price_per_hour) if one.HasField("price_per_hour") else "",
-            )
-        )
-        for one in sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.node))
-    )
-    columns = ("node", "utilization", "pods to move", "an hour")
-    return without_empty_columns(Table("Nodes that can go", columns, lines))
 
 
 def _usage(answer: PlanAnswer) -> Iterator[Table]:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from trimtab.clients.cli.advise_several import ranked
 from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.advice import clusters_advice
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
-from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
+from trimtab.clients.cli.report.page import BarLine, Bars, ReportPage
 from trimtab.clients.cli.several_clusters import PlannedCluster, assumption_of_any, currency_of, headline, total
 
 COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")

@@ -10,6 +10,7 @@ from trimtab.clients.cli.advice import advice_beside, plans_beside
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
@@ -23,16 +24,7 @@ from trimtab.clients.cli.report.drains import drain_charts, drain_tables
 from trimtab.clients.cli.report.gangs import gang_charts, gang_tables
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.maps import maps, recorded
-from trimtab.clients.cli.report.page import (
-    Chart,
-    Line,
-    Map,
-    ReportPage,
-    ShownDecision,
-    Table,
-    rendered,
-    without_empty_columns,
-)
+from trimtab.clients.cli.report.page import Chart, Map, ReportPage, ShownDecision, rendered
 from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed

@@ -9,6 +9,7 @@ from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.page import (
     AdviceLine,
     AdviceSection,
@@ -16,10 +17,8 @@ from trimtab.clients.cli.report.page import (
     Bars,
     Chart,
     KeyFigure,
-    Line,
     NodeGrid,
     ReportPage,
-    Table,
     rendered,
 )
 from trimtab.clients.cli.report.plot import PlotFigure
@@ -79,7 +78,7 @@ def test_a_report_decides_as_a_plan_does_on_pods_that_wait(trimtab: Run, tmp_pat
         "2 pending pods fit on existing nodes.",
         "None of 2 nodes can go.",
         "What grows node group nodes at most pods an hour a month because a 2 → 3 3 1 0.50 365 cheapest plan",
-        "What stays pending pods of pods because ReplicaSet default/web 1 no node group",
+        "What stays pending of pods because ReplicaSet default/web 1 no node group",
     ):
         assert text in page.text
     names = [

@@ -401,4 +401,4 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
     assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
     assert "At 2026-09-21 14:14:20, the last round." in page.text
     assert "2 of 2 nodes can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
-    assert "Nodes that can go node utilization pods to move an hour n0 0 % 0 0.18 n1 0 % 0 0.18" in page.text
+    assert "What can go node used pods when its pods go to n0 0 % 0" in page.text

@@ -12,7 +12,7 @@ from trimtab.clients.cli.amounts import shown_of
 
 NO_PODS: Final = "no pods to move"
 NOW: Final = "now"
-_STYLES: Final = {NOW: "green", NO_PODS: "dim"}
+_STYLES: Final = {NOW: "green", NO_PODS: "dim", "all": "bold"}
 """Words of cells that stand out on a terminal."""
 _SHORT: Final = 14
 """Longest text, in letters, that a terminal does not break."""

@@ -4,26 +4,23 @@ before and after. Shows what `trimtab plan` prints, without pod deletion costs, 
 
 from collections.abc import Iterator
 
-from google.protobuf.message import Message
-
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers import capacity_requests, replacement, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.any_decision import lists_of, words
+from trimtab.clients.cli.answers.any_decision import tables, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.answers.usage import usage_tables
 from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
 from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Map, ReportPage
 from trimtab.clients.cli.report.replacement import frontier_chart, replacement_tables
-from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
-MOST_WORKLOADS = 200
 COLUMNS = ("", "nodes", "an hour", "a month")
 """Columns of a table of reasons."""
 
@@ -40,7 +37,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
             scale_up.pending_table(answer),
             _stay(answer)._replace(is_folded=True),
             scale_down.unneeded_table(answer)._replace(is_folded=True),
-            *_usage(answer),
+            *usage_tables(answer),
             *_others(answer),
         ],
         maps=_maps(answer),
@@ -99,24 +96,11 @@ def _stay(answer: PlanAnswer) -> Table:
     return without_empty_columns(Table(title, COLUMNS, tuple(lines), answer.costs.sources))
 
 
-def _usage(answer: PlanAnswer) -> Iterator[Table]:
-    """Yield the workloads with what they request and use, if that is known."""
-    if answer.usage is not None:
-        lines = tuple(Line(usage_cells(one)) for one in by_workload(answer.view, answer.usage)[:MOST_WORKLOADS])
-        told = usage_sentence(answer.view, answer.usage)
-        yield Table("Requests above use", USAGE_COLUMNS, lines, told, is_folded=True)
-
-
 def _others(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the lists of the decisions that have no words of their own."""
     for field, result in without_renderer(answer.response).items():
-        yield from _lists(field, result)
-
-
-def _lists(field: str, result: Message) -> Iterator[Table]:
-    for name, columns, rows in lists_of(result):
-        title = f"{words(field).capitalize()}: {words(name)}"
-        yield Table(title, tuple(columns), tuple(Line(tuple(cells)) for cells in rows), sentences=tuple(columns))
+        for table in tables(result):
+            yield table._replace(title=f"{words(field).capitalize()}: {table.title.lower()}")
 
 
 def _maps(answer: PlanAnswer) -> list[Map]:

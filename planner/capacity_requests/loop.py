@@ -32,7 +32,7 @@ from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 MANY_REQUESTS: Final = 32
 """Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 
@@ -57,8 +57,8 @@ class RequestRows(NamedTuple):
 
 
 class ServedRequest(NamedTuple):
-    """What became of a request. outcome : `CapacityOutcome.Code`; pods : int32 its virtual pods, those with room on
-    nodes; new_nodes : positions of the nodes that were opened for it; lack : what it lacks."""
+    """What became of a request. outcome : `CapacityRequestOutcome.Code`; pods : int32 its virtual pods, those with room
+    on nodes; new_nodes : positions of the nodes that were opened for it; lack : what it lacks."""
 
     request: AnsweredRequest
     outcome: int

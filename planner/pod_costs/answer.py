@@ -32,7 +32,7 @@ def write_ranked(
     every = owner_texts(this.snapshot, this.work.cache).names
     pods, costs = this.snapshot.pod_keys(members.pods), ranked.costs.tolist()
     columns = [
-        (BY_CODE[term.strategy].code, term.name, *(column.astype("<f8").tobytes() for column in share))
+        (BY_CODE[term.strategy].code, *(column.astype("<f8").tobytes() for column in share))
         for term, share in zip(target.terms, ranked.shares, strict=True)
     ]
     data = []
@@ -48,8 +48,8 @@ def write_ranked(
             target=number,
         )
         rows = slice(8 * first, 8 * last)
-        for code, name, ranks, own_ranks in columns:
-            group.shares.add(strategy=code, name=name, ranks=ranks[rows], own_ranks=own_ranks[rows])
+        for code, ranks, own_ranks in columns:
+            group.shares.add(strategy=code, ranks=ranks[rows], own_ranks=own_ranks[rows])
         data.append(decision.SerializeToString())
     return Written(members.owners, data, len(data))
 

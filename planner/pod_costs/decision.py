@@ -9,7 +9,6 @@ from trimtab.planner.pod_costs.earlier_rankings import (
     EarlierRankings,
     RankingsKey,
     facts_of,
-    is_keepable,
     places,
     pods_of,
     touched,
@@ -52,12 +51,8 @@ def written_groups(this: Round, settings: PodCostSettings, grouped: Grouped) -> 
     for number, target in enumerate(settings.targets):
         members = grouped.members.take(np.flatnonzero(grouped.target == number))
         context = RankingContext(this, members, members)
-        if is_keepable(target) and len(members.owners):
+        if len(members.owners):
             written.append(_rank_touched(number, target, context))
-        else:
-            ranked = rank_target(context, target)
-            waits = turns(context, target, _complete(ranked, len(members.owners)))
-            written += _write(number, target, context, ranked, waits)
     return written
 
 

@@ -1,8 +1,7 @@
 """Rankings of the previous snapshot: groups for which nothing has changed are not ranked again. Decides for which
 groups an earlier ranking is still valid: strategies must declare what their ranks depend on besides a pod's name, age,
 spec and node (`Strategy.depends_on`); node labels, taints, specs and prices must be the same; and the pods must be the
-same with the same values. A target with a strategy that may depend on anything (CUSTOM, unless it promises otherwise)
-is ranked in full for every snapshot. Answers never depend on this cache: ranking again would give the same. Cost: O(M),
+same with the same values. Answers never depend on this cache: ranking again would give the same. Cost: O(M),
 plus a comparison of names if pods have come or gone.
 """
 
@@ -46,11 +45,6 @@ class RankingsKey(SuccessorKey[EarlierRankings]):
 
     number: int
     target: PodCostTarget
-
-
-def is_keepable(target: PodCostTarget) -> bool:
-    """Return whether the ranks of a target depend only on what is compared here."""
-    return not any(Input.ANYTHING in depends_on(term) for term in target.terms)
 
 
 def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
@@ -106,9 +100,7 @@ def touched(
 ) -> Bool:
     """Return which groups have to be ranked again. place : int64[G] as of `places`. bool[G]."""
     differs = np.ones(len(place), np.bool_)
-    # For custom strategies there are as many values as numbers that pods have.
-    is_comparable = earlier is not None and len(earlier.pods.values) == len(pods.values)
-    if earlier is not None and is_comparable and all(map(_are_same, earlier.facts, facts)):
+    if earlier is not None and all(map(_are_same, earlier.facts, facts)):
         find_differing(pods, earlier.pods, place, int(earlier.names is this.snapshot.pods.name), differs)
     return differs
 

@@ -10,14 +10,12 @@ import numpy as np
 from trimtab.planner.pod_costs.gangs import with_gangs
 from trimtab.planner.pod_costs.kernels.ordering import sort_groups
 from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
-from trimtab.planner.pod_costs.settings import PodCostTarget, PodCostTerm
+from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.pod_costs.strategies import BY_CODE, depends_on
 from trimtab.planner.pod_costs.strategies.anti_affinity import linked_groups
-from trimtab.planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
 from trimtab.planner.pod_costs.strategy import Input, RankingContext, Ranks
 from trimtab.planner.pod_costs.weighing import costs, share
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
-from trimtab.v1 import plan_pb2 as pb
 
 
 class Ranked(NamedTuple):
@@ -42,8 +40,9 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
     own: list[Float64] = []
     for term in target.terms:
         context.round.work.limits.check()
-        threshold = _threshold(term)
-        ranks = BY_CODE[term.strategy].rank(context, term, threshold)
+        strategy = BY_CODE[term.strategy]
+        threshold = strategy.threshold if term.threshold is None else term.threshold
+        ranks = strategy.rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
         shares.append(share(own[-1], threshold, term.weight))
         found.append(ranks)
@@ -59,7 +58,7 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         members=kept._replace(pods=members.pods[order]),
         costs=cost[order],
         shares=_in_order(shares, own, order),
-        after_each_removal=any(_is_after_each_removal(term) for term in target.terms),
+        after_each_removal=any(BY_CODE[term.strategy].after_each_removal for term in target.terms),
         left_alone=left_alone,
     )
 
@@ -71,18 +70,6 @@ def _in_order(shares: Sequence[Float64], own: Sequence[Float64], order: Int64) -
         for number, row in enumerate(ranks):
             np.take(row, order, out=both[number, half], mode="clip")
     return both
-
-
-def _threshold(term: PodCostTerm) -> float:
-    if term.threshold is not None:
-        return term.threshold
-    return threshold_of(term.name) if term.strategy == pb.PodCostStrategy.CUSTOM else BY_CODE[term.strategy].threshold
-
-
-def _is_after_each_removal(term: PodCostTerm) -> bool:
-    if term.strategy == pb.PodCostStrategy.CUSTOM:
-        return is_ranked_after_each_removal(term.name)
-    return BY_CODE[term.strategy].after_each_removal
 
 
 def _of_groups(members: Members, groups: Int64) -> Bool:

@@ -20,7 +20,6 @@ _NEEDED: Final = {
         'name the node label that makes a domain, such as "topology.kubernetes.io/zone"',
     ),
     "annotation": ((_Strategy.IDLE, _Strategy.ACCUMULATED_WORK), "name the pods' annotation that contains the number"),
-    "name": ((_Strategy.CUSTOM,), "name an installed strategy"),
 }
 """Text fields of a term: the strategies that require it (all others refuse it), and what to set."""
 
@@ -39,8 +38,6 @@ class PodCostTerm:
     """Label of nodes that defines a domain."""
     annotation: str = ""
     """Annotation of pods that contains a number."""
-    name: str = ""
-    """Name of an installed strategy."""
 
 
 @dataclass(frozen=True)
@@ -99,5 +96,4 @@ def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
         value_of(given, "threshold", path),
         given.topology_key,
         given.annotation,
-        given.name,
     )

@@ -132,16 +132,12 @@ class Input(Enum):
 
     ANNOTATION = 1
     """The number of each pod in the annotation of the term."""
-    CONTENT = 2
-    """Readiness, labels and all numbers of the group's own pods."""
-    OTHER_PODS = 3
+    OTHER_PODS = 2
     """Pods of other groups, by anti-affinity; they link groups, too."""
-    PRICES = 4
+    PRICES = 3
     """Prices of nodes."""
-    SCALE_DOWN = 5
+    SCALE_DOWN = 4
     """The scale-down decision of the same plan."""
-    ANYTHING = 6
-    """Data that are not known, such as the time: every group is ranked again for every snapshot."""
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import numpy as np
-
 from trimtab.places import node_name, places_of
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.frontier import Option
-from trimtab.planner.replacement.kept import kept_nodes
-from trimtab.planner.replacement.search import SearchOutcome
 from trimtab.planner.replacement.spot import groups_that_take
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.wave import Wave
@@ -137,16 +133,3 @@ def excluded_groups(context: ReplacementContext) -> "dict[str, NodeGroupReason.C
     groups = context.request.snapshot.groups
     codes: list[NodeGroupReason.Code.ValueType] = context.excluded.tolist()
     return {group.id: code for group, code in zip(groups, codes, strict=True) if code}
-
-
-def add_kept(
-    result: pb.ReplacementDecision,
-    context: ReplacementContext,
-    bound: ClusterBound,
-    outcome: SearchOutcome,
-    gone: Int32,
-) -> None:
-    """Add the nodes that stay. gone : int32 nodes of the chosen plan."""
-    in_plan = np.zeros(len(context.leaving), bool)
-    in_plan[gone] = True
-    result.kept.extend(kept_nodes(context, bound, outcome, in_plan))

@@ -28,7 +28,8 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     known = recall(state, this.snapshot, this.now_ns)
     found = find(request, known)
     notes = (*known.notes, *_unknown_groups(settings, this))
-    change, verdicts = change_of(this.snapshot, found.result, found.most_saved), partial(judge, found.result)
+    change = change_of(this.snapshot, found.result, found.most_saved)
+    verdicts = partial(judge, found.result, found.kept)
     return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
 
 
@@ -37,7 +38,7 @@ def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]
     there = {group.id for group in this.snapshot.groups}
     for number, budget in enumerate(settings.budgets):
         for name in sorted(budget.node_groups - there):
-            yield f"replacement.budgets[{number}].node_groups: there is no node group {name!r}; check its name"
+            yield f"planner.disruption_budgets[{number}].node_groups: there is no node group {name!r}; check its name"
 
 
 def _state(request: ReplacementRequest, known: KnownState, gone: Int32) -> pb.ReplacementState:

@@ -15,9 +15,10 @@ import numpy as np
 from trimtab.planner.drainability.facts import facts_of
 from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.placement.waiting import pods_with_room
-from trimtab.planner.replacement.answer import add_kept, excluded_groups, most_saved, option_of, waves_of
+from trimtab.planner.replacement.answer import excluded_groups, most_saved, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
+from trimtab.planner.replacement.kept import kept_nodes
 from trimtab.planner.replacement.last_search import LastSearch, key_of
 from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
 from trimtab.planner.replacement.state import KnownState
@@ -34,11 +35,13 @@ _ROUNDING: Final = 1e-9
 
 
 class Replacement(NamedTuple):
-    """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed."""
+    """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed;
+    kept : nodes with price that stay, and why."""
 
     result: pb.ReplacementDecision
     gone: Int32
     most_saved: float | None = None
+    kept: tuple[tuple[int, pb.NotReplaced], ...] = ()
 
 
 def find(request: ReplacementRequest, known: KnownState) -> Replacement:
@@ -75,7 +78,8 @@ def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
     saving = chosen.value.saving if chosen is not None and taken else 0.0
-    return Replacement(result, gone, most_saved(context, bound, saving))
+    kept = tuple(kept_nodes(context, bound, outcome, gone if taken else _NO_NODES))
+    return Replacement(result, gone, most_saved(context, bound, saving), kept)
 
 
 def _searched(context: ReplacementContext) -> LastSearch:
@@ -157,8 +161,6 @@ def _answer(
     )
     result.excluded.update(excluded_groups(context))
     result.result, result.detail = _outcome(context, bound, outcome, chosen, taken)
-    gone = chosen.value.leaving if chosen is not None and taken else _NO_NODES
-    add_kept(result, context, bound, outcome, gone)
     return result
 
 

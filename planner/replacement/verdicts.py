@@ -1,7 +1,7 @@
 """What replacement changes, and what it says of each node that is replaced, from its result. Pure."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,8 +19,12 @@ def change_of(snapshot: Snapshot, result: pb.ReplacementDecision, most_saved: fl
     return NodeChange(np.array(gone, np.int32), new, objective=pb.Objective.MONEY, most_saved=most_saved)
 
 
-def judge(result: pb.ReplacementDecision, verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Write which nodes are replaced, and by what."""
+def judge(
+    result: pb.ReplacementDecision, kept: Iterable[tuple[int, pb.NotReplaced]], verdicts: Sequence[pb.NodeVerdict]
+) -> None:
+    """Write which nodes are replaced, and by what, and why others are not. kept : nodes that are not."""
+    for node, why in kept:
+        verdicts[node].not_replaced.CopyFrom(why)
     verdict_on, new = {one.node: one for one in verdicts} if result.waves else {}, set[str]()
     for number, wave in enumerate(result.waves, 1):
         new.update(one.name for one in wave.new_nodes)

@@ -1,24 +1,20 @@
-"""Costs that hold until the next removal, custom strategies, and groups that must not be ranked, on a real control
-plane.
-"""
+"""Costs that hold until the next removal, and groups that must not be ranked, on a real control plane."""
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e import workloads
-from tests.e2e.actuator_process import all_ready, apply, until
+from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
-from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, scale, targets
+from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, targets
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from tests.reference.pod_costs import anti_affinity
 from tests.reference.pod_removal import Choice, Group, Moment, Ranking, choose, of_object
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.planner.pod_costs.strategies import custom
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import PodCostGroupReason
 
@@ -154,54 +150,6 @@ def status_of(plane: ControlPlane, part: str) -> int:
     item = json.loads(plane.kubectl("get", "rs", "-n", "default", f"apart-{part}", "-o", "json"))
     is_current = item["status"].get("observedGeneration") == item["metadata"]["generation"]
     return int(item["status"]["replicas"]) if is_current else -1
-
-
-STRATEGY = '''
-class Keepers:
-    """Pods without the label "keep" go first."""
-    threshold = 1.0
-    after_each_removal = False
-
-    def ranks(self, group):
-        return [0.0 if "keep" in pod.labels else 1.0 for pod in group.pods]
-'''
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A package that offers a strategy, as pip would install it; the name of the strategy."""
-    (tmp_path / "keepers.py").write_text(STRATEGY)
-    about = tmp_path / "keepers-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: keepers\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[trimtab.pod_cost_strategies]\nkeepers = keepers:Keepers\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    custom.installed.cache_clear()
-    yield "keepers"
-    custom.installed.cache_clear()
-
-
-def test_the_real_controller_follows_a_custom_strategy(plane: ControlPlane, installed: str, tmp_path: Path) -> None:
-    apply(plane, *workloads.nodes("mine", 2, "4", "mine"), workloads.deployment("mine", 6, pool="mine"))
-    until(lambda: all_ready(plane), SLOW_S, "pods ready")
-    kept = sorted(pod["metadata"]["name"] for pod in pods_of(plane, "mine"))[1:4]
-    for name in kept:
-        plane.kubectl("label", "pod", "-n", "default", name, "keep=1")
-    settings = targets("mine", plan_pb2.PodCostTerm(strategy=S.CUSTOM, name=installed))
-    with rounds_over(plane, tmp_path / "a", asked(settings), [workloads.group("g", 10, "mine")]) as rounds:
-        until(lambda: costs_of(rounds.run().answer, set(kept)) == {0}, SLOW_S, "labels are seen")
-    scale(plane, "mine", 3)
-    assert sorted(pod["metadata"]["name"] for pod in pods_of(plane, "mine")) == kept
-
-
-def costs_of(answer: plan_pb2.PlanResponse, names: set[str]) -> set[int]:
-    """The costs of some pods."""
-    return {
-        cost
-        for group in answer.pod_costs.groups
-        for pod, cost in zip(group.pods, group.costs, strict=True)
-        if pod.partition("/")[2] in names
-    }
 
 
 def overlapping(name: str, also: dict[str, str]) -> Json:

@@ -81,7 +81,7 @@ def _remark(group: plan_pb2.PodCostGroup) -> str:
 
 def _name(share: plan_pb2.PodCostShare) -> str:
     """Return a strategy's column heading: the name of what it adds, with its own rank in brackets."""
-    return share.name or _Strategy.Name(share.strategy).lower().replace("_", " ")
+    return _Strategy.Name(share.strategy).lower().replace("_", " ")
 
 
 def _why(group: plan_pb2.PodCostGroup, verbose: bool) -> str:

@@ -13,9 +13,11 @@ from trimtab.clients.cli.amounts import counted, duration, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.blocks import NO_PODS, Line, Table, on_terminal, rows
-from trimtab.clients.cli.sentences import LIMIT_SENTENCES, REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.reason_texts import LIMIT_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_NODES: Final = 200
@@ -40,7 +42,7 @@ class KeptFor(NamedTuple):
     """
 
     why: str
-    nodes: Sequence[plan_pb2.KeptNode]
+    nodes: Sequence[plan_pb2.NodeVerdict]
     saving_per_hour: float
 
 
@@ -179,16 +181,16 @@ def _disturbed(option: plan_pb2.ReplacementOption) -> str:
     return f"{option.evicted_pod_count:,}{more}"
 
 
-def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:
+def kept_by_reason(answer: plan_pb2.PlanResponse) -> list[KeptFor]:
     """Return the nodes that stay by the condition that keeps them, the most money first."""
-    alike: dict[str, list[plan_pb2.KeptNode]] = {}
-    for one in decision.kept:
-        alike.setdefault(why_not_replaced(one), []).append(one)
+    alike: dict[str, list[plan_pb2.NodeVerdict]] = {}
+    for one in not_replaced(answer):
+        alike.setdefault(one.not_replaced.why, []).append(one)
     found = [
         KeptFor(
             why,
-            sorted(nodes, key=lambda one: (-one.saving_per_hour, one.node)),
-            sum(one.saving_per_hour for one in nodes),
+            sorted(nodes, key=lambda one: (-one.not_replaced.saving_per_hour, one.node)),
+            sum(one.not_replaced.saving_per_hour for one in nodes),
         )
         for why, nodes in alike.items()
     ]
@@ -198,7 +200,7 @@ def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:
 def example(kept: KeptFor) -> str:
     """Return the node, or the pod in its way, that keeps most."""
     first = kept.nodes[0]
-    return first.blocking_pod or first.node
+    return first.not_replaced.blocking_pod or first.node
 
 
 def tables(answer: PlanAnswer) -> Iterator[Table]:
@@ -210,7 +212,7 @@ def tables(answer: PlanAnswer) -> Iterator[Table]:
     if decision.frontier:
         plans = rows(list(frontier_rows(decision)))
         yield Table("From careful to bold", FRONTIER_COLUMNS, plans, sentences=FRONTIER_COLUMNS[-1:])
-    if decision.kept:
+    if any(not_replaced(answer.response)):
         yield _kept(answer)
 
 
@@ -232,14 +234,14 @@ def _leaving(answer: PlanAnswer) -> Table:
 
 def _kept(answer: PlanAnswer) -> Table:
     """Return what keeps the other nodes, by what replacing each alone would save at most."""
-    decision = answer.response.replacement
-    count, which = len(decision.kept), "other " if decision.waves else ""
+    count = sum(1 for _ in not_replaced(answer.response))
+    which = "other " if answer.response.replacement.waves else ""
     title = f"What keeps the {which}{'node' if count == 1 else f'{count:,} nodes'} with a price"
     lines = []
-    for kept in kept_by_reason(decision):
+    for kept in kept_by_reason(answer.response):
         more = tuple(
-            f"{one.node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
-            for one in kept.nodes[:MOST_NODES]
+            f"{node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
+            for node, one in ((node.node, node.not_replaced) for node in kept.nodes[:MOST_NODES])
         )
         cells = (f"{len(kept.nodes):,}", money(kept.saving_per_hour), f"{kept.why} (such as {example(kept)})")
         lines.append(Line(cells, more))

@@ -7,12 +7,10 @@ from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategies.ages import BALANCE_DOMAINS, OLDEST, YOUNGEST
 from trimtab.planner.pod_costs.strategies.annotated import ACCUMULATED_WORK, IDLE, annotation
 from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY, rank_of_pods
-from trimtab.planner.pod_costs.strategies.custom import CUSTOM, content_of_pods, looks_at_own_group_only
 from trimtab.planner.pod_costs.strategies.node_taints import PREFER_NO_SCHEDULE_NODES, UNTOLERATED_TAINTS
 from trimtab.planner.pod_costs.strategies.nodes import NODE_COST, NODE_DRAIN, level_of_pods
 from trimtab.planner.pod_costs.strategy import Input, RankingContext, Strategy
 from trimtab.planner.snapshot.columns import Float64
-from trimtab.v1 import plan_pb2 as pb
 
 STRATEGIES: Final[tuple[Strategy, ...]] = (
     BALANCE_DOMAINS,
@@ -25,12 +23,10 @@ STRATEGIES: Final[tuple[Strategy, ...]] = (
     NODE_COST,
     IDLE,
     ACCUMULATED_WORK,
-    CUSTOM,
 )
 BY_CODE: Final[dict[int, Strategy]] = {int(one.code): one for one in STRATEGIES}
 DATA_OF_PODS: Final[dict[Input, Callable[[RankingContext, PodCostTerm], tuple[Float64, ...]]]] = {
     Input.ANNOTATION: annotation,
-    Input.CONTENT: content_of_pods,
     Input.OTHER_PODS: rank_of_pods,
     Input.SCALE_DOWN: level_of_pods,
 }
@@ -39,6 +35,4 @@ DATA_OF_PODS: Final[dict[Input, Callable[[RankingContext, PodCostTerm], tuple[Fl
 
 def depends_on(term: PodCostTerm) -> frozenset[Input]:
     """Return the data on which the ranks of a term depend."""
-    inputs = BY_CODE[term.strategy].depends_on
-    promises = term.strategy == pb.PodCostStrategy.CUSTOM and looks_at_own_group_only(term)
-    return inputs - {Input.ANYTHING} if promises else inputs
+    return BY_CODE[term.strategy].depends_on

@@ -1,10 +1,9 @@
 """Why a candidate stays: the blocking pod and, if it has no place, how many nodes each predicate rules out. Uses the
 simulation after the plan, with all pods of unneeded nodes moved. Pods of one class that depend only on their node get
-the same answer, so each class is counted once. If a pod alone would find a place, its node is emptied once more, and
-the first pod without a place beside the others is counted.
+the same answer, so each class is counted once. A pod that would find a place alone gets a text instead.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from trimtab.planner.placement.kernels.failures import count_failures, discount_
 from trimtab.planner.predicates.counters import is_unlike_its_class
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED, NO_PLACE, DrainProblem
-from trimtab.planner.scale_down.search.kernels.joint_failures import count_joint_failures
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Bool, Int64
 from trimtab.v1 import reason_pb2
@@ -21,10 +19,7 @@ from trimtab.v1 import reason_pb2
 Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1
 _PREDICATES: Final = {int(number): name for name, number in Predicate.Code.items()}
-JOINT_WORK = 300_000
-"""Limit for explanations of nodes whose pods fit alone, in checks of a pod against a node: a few milliseconds."""
-TOGETHER_DETAIL = "each pod fits alone, but not all at the same time"
-UPSETTING_DETAIL = "all pods fit, but then pods of other removed nodes do not"
+TOGETHER_DETAIL: Final = "each pod fits alone, but not all at the same time"
 
 
 class Explanation(NamedTuple):
@@ -46,25 +41,7 @@ def explain(simulation: Simulation, problem: DrainProblem, attempt: DrainSet | N
     counts = _counts(simulation, allowed, unplaceable)
     failed = {node: _named(row) for node, row in zip(unplaceable, counts, strict=True)}
     together = [node for node, row in zip(unplaceable, counts, strict=True) if row[0] > 0]
-    pods, jointly, upsetting = _joint(simulation, attempt, together)
-    details = {**dict.fromkeys(together, TOGETHER_DETAIL), **dict.fromkeys(upsetting, UPSETTING_DETAIL)}
-    return Explanation({**unplaceable, **pods}, over, {**failed, **jointly}, details)
-
-
-def _joint(
-    simulation: Simulation, attempt: DrainSet, together: Sequence[int]
-) -> tuple[dict[int, int], dict[int, Mapping[str, int]], list[int]]:
-    """Return by node the first pod that has no place when all pods of its node are placed, and why; and the nodes
-    without such a pod. Covers as many nodes as the limit of work allows.
-    """
-    problem = attempt.problem
-    work = np.cumsum((np.diff(problem.offsets)[list(together)] + 1) * len(problem.outcome))
-    nodes = np.array(together, np.int32)[work <= JOINT_WORK]
-    pods, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
-    count_joint_failures(simulation.state, problem, nodes, pods, counts)
-    rows = [(node, pod, row) for node, pod, row in zip(nodes.tolist(), pods.tolist(), counts, strict=True) if pod >= 0]
-    found = {node: pod for node, pod, _ in rows}
-    return found, {node: _named(row) for node, _, row in rows}, nodes[pods < 0].tolist()
+    return Explanation(unplaceable, over, failed, dict.fromkeys(together, TOGETHER_DETAIL))
 
 
 def _culprits(problem: DrainProblem, outcome: int) -> dict[int, int]:

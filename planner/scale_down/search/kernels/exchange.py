@@ -34,7 +34,7 @@ class MovedPods(NamedTuple):
     """pods : int32[M] to place, in order. The rest is scratch, by row of `pods`: at : int32[M] its node; waiting :
     int32[M] rows without a place, the next one last; dearness : int64[M] how often it found no place, from 1; following
     : int32[M] the next row on the same node, first : int32[N] the first; out : int32[3] two rows to displace (-1 =
-    none), and how many were looked at; lacking : float64[1] room that the rows without a place in the end lack."""
+    none), and how many were looked at."""
 
     pods: Int32
     at: Int32
@@ -43,7 +43,6 @@ class MovedPods(NamedTuple):
     following: Int32
     first: Int32
     out: Int32
-    lacking: Float64
 
 
 @kernel
@@ -104,31 +103,11 @@ def pack_nodes(
             if unfit == tries:
                 break
             unfit += waiting
-    moved.lacking[0] = room_that_lacks(sim, problem, moved, waiting, weight, work)
     revert(sim, before)
     work[CHECKS] += moved.out[2] // OF_A_CHECK
     for row in range(len(moved.pods)):
         destination[moved.pods[row]] = moved.at[row]
     return UNPLACED if waiting > 0 else PACKED
-
-
-@inner_kernel
-def room_that_lacks(
-    sim: SimulationState, problem: DrainProblem, moved: MovedPods, waiting: int, weight: Float64, work: Int64
-) -> float:  # fmt: skip
-    """Place the waiting rows that have a place without giving way; return the weighted requests of the others."""
-    request, lacking = sim.resources.request, 0.0
-    for at in range(waiting - 1, -1, -1):
-        row = widened(moved.waiting[at])
-        pod = widened(moved.pods[row])
-        target = widened(tightest(sim, problem, pod, weight, work))
-        if target >= 0:
-            place(sim, pod, target)
-            moved.at[row] = target
-            continue
-        of_class = widened(sim.pod_class[pod])
-        lacking += request[of_class, 0] * weight[0] + request[of_class, 1] * weight[1]
-    return float(lacking)
 
 
 @copied_kernel

@@ -12,13 +12,13 @@ PACKED, NOT_ALLOWED, UNPLACED = 0, 1, 2
 def pack(
     loop: Loop, nodes: list[int], pods: list[int], hint: dict[int, int], weight: tuple[float, float], tries: int,
     depends: list[bool],
-) -> tuple[int, dict[int, int], float]:  # fmt: skip
-    """Return the result, the destination of each pod that has one, and the room that the others lack; the loop stays as
-    it was. weight : of what is left free of cpu and memory, and of requests; tries : how often pods may be displaced;
-    depends : of each pod, whether it depends on others.
+) -> tuple[int, dict[int, int]]:  # fmt: skip
+    """Return the result, and the destination of each pod that has one; the loop stays as it was. weight : of what is
+    left free of cpu and memory; tries : how often pods may be displaced; depends : of each pod, whether it depends on
+    others.
     """
     if not _allowed(loop, nodes):
-        return NOT_ALLOWED, {}, 0.0
+        return NOT_ALLOWED, {}
     names, fork = list(loop.cluster.nodes), loop.cluster.mark()
     for node in nodes:
         loop.cluster.cordon(names[node])
@@ -26,9 +26,8 @@ def pack(
         loop.cluster.remove(pod)
     packing = _Packing(loop, pods, dict(hint), weight, depends)
     is_packed = packing.run(tries)
-    lacking = packing.room_that_lacks()
     loop.cluster.revert(fork)
-    return PACKED if is_packed else UNPLACED, packing.where, lacking
+    return PACKED if is_packed else UNPLACED, packing.where
 
 
 class _Packing:
@@ -71,19 +70,6 @@ class _Packing:
                     return False
                 unfit += 1
         return True
-
-    def room_that_lacks(self) -> float:
-        """Place the waiting pods that have a place; return the weighted requests of the others."""
-        lacking = 0.0
-        for pod in reversed(self._waiting):
-            target = _tightest(self._loop, pod, self._weight)
-            if target >= 0:
-                self._loop.cluster.place(pod, self._names[target])
-                self.where[pod] = target
-            else:
-                needs: dict[str, Any] = dict(self._loop.cluster.pods[pod].spec.requests)
-                lacking += sum(needs.get(of, 0) * one for of, one in zip(("cpu", "memory"), self._weight, strict=True))
-        return lacking
 
     def _take_off(self, pod: int) -> None:
         self._loop.cluster.remove(pod)

@@ -6,8 +6,7 @@ the whole cluster written in another order. It compares bytes, what is kept with
 Between loops the cluster changes or only time passes, and the state goes on.
 """
 
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
@@ -40,7 +39,6 @@ from trimtab.planner.model.values import (
     SlackRequest,
     TaintSpec,
 )
-from trimtab.planner.pod_costs.strategies import custom
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.decode import canonicalize
@@ -86,7 +84,6 @@ TERMS: list[list[Json]] = [
     [{"strategy": "ANTI_AFFINITY"}, {"strategy": "YOUNGEST", "weight": 0.1}],
     [{"strategy": "NODE_DRAIN"}, {"strategy": "YOUNGEST", "weight": 0.1}],
     [{"strategy": "OLDEST", "threshold": 100.0}],
-    [{"strategy": "CUSTOM", "name": "own"}, {"strategy": "IDLE", "annotation": NUMBER, "weight": 0.5}],
 ]
 APPS = ("a", "ab", "b")
 SELECTORS: list[Json] = [*({"selector": {"matchLabels": {"app": app}}} for app in APPS), {}]
@@ -95,25 +92,6 @@ COSTS = st.tuples(*[st.sampled_from(TERMS)] * len(SELECTORS)).map(
 )
 """Other strategies for each workload, and for all others."""
 SIMULATED = st.fixed_dictionaries({"topologySpreadTimeout": st.booleans()})
-
-
-class Own:
-    """A custom strategy that ranks by all that it is given."""
-
-    threshold = 2.0**26
-    after_each_removal = False
-    own_group_only = True
-
-    def ranks(self, group: custom.CustomGroup) -> list[float]:
-        return [float(zlib.crc32(repr((group.owner, one)).encode()) >> 8) for one in group.pods]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own() -> Iterator[None]:
-    """Install that strategy."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(custom, "installed", lambda _: Own())
-        yield
 
 
 # Pods of three workloads that are ranked: by node, age, number, readiness, gang, and kept apart or not.

@@ -23,7 +23,7 @@ ALL = (pb.Decision.SLACK, pb.Decision.SCALE_UP, pb.Decision.SCALE_DOWN, pb.Decis
 S = pb.PodCostStrategy
 NEEDED = {S.BALANCE_DOMAINS: {"topologyKey": "zone"}, S.IDLE: {"annotation": "idle"}}
 NEEDED[S.ACCUMULATED_WORK] = NEEDED[S.IDLE]
-STRATEGIES = sorted(set(S.Code.values()) - {S.UNSPECIFIED, S.CUSTOM})
+STRATEGIES = sorted(set(S.Code.values()) - {S.UNSPECIFIED})
 AMOUNTS = {"cpu": 4000, "memory": 1 << 34, "pods": 110}
 
 

@@ -1,7 +1,6 @@
 """After a delta only the groups that it touches are ranked again, with the same answer as ranking all."""
 
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from trimtab.common.deltas import Interner, difference
 from trimtab.places import ranks_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.pod_costs import decision
-from trimtab.planner.pod_costs.strategies import custom
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -203,73 +201,6 @@ def test_groups_that_keep_away_from_changed_ones_are_ranked_again(
     assert sorted(asked) == ranked
     assert turn_of(answer) == waits
     assert answer == decide(CachedSnapshot(canonicalize(after)), APART_FROM)
-
-
-class Own:
-    """A custom strategy that ranks by all its input."""
-
-    threshold = 2.0**26
-    after_each_removal = False
-    own_group_only = True
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.times: set[int] = set()
-
-    def ranks(self, group: custom.CustomGroup) -> list[float]:
-        self.seen.append(group.owner.rpartition("/")[2])
-        self.times.add(group.now_s)
-        return [float(zlib.crc32(repr((group.owner, one)).encode()) >> 8) for one in group.pods]
-
-
-OWN = pb.PlanSettings()
-OWN.pod_costs.targets.add().strategies.extend([term(S.CUSTOM, name="own"), term(S.IDLE, weight=0.5)])
-
-
-@pytest.fixture
-def own() -> Iterator[Own]:
-    """Install that strategy."""
-    strategy = Own()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(custom, "installed", lambda name: strategy if name == "own" else None)
-        yield strategy
-
-
-@pytest.mark.parametrize(
-    ("change", "number", "ranked"),
-    [
-        pytest.param({("b", "1"): (1, 3)}, "1", ["b"], id="another age"),
-        pytest.param({("ab", "1"): (2, 1)}, "1", ["ab"], id="another node"),
-        pytest.param({}, "7", ["a"], id="another number"),
-        pytest.param({("a", "1"): None, ("b", "9"): (0, 0)}, "1", ["a", "b"], id="one less and one more"),
-    ],
-)
-def test_a_custom_strategy_that_looks_at_its_group_only_ranks_the_groups_that_a_delta_touches(
-    own: Own, change: Any, number: str, ranked: list[str]
-) -> None:
-    before = message(START)
-    pods = {key: place for key, place in (START | change).items() if place is not None}
-    after = message(pods, {("a", "0"): number})
-    kept = CachedSnapshot(canonicalize(before))
-    decide(kept, OWN)
-    assert sorted(own.seen) == ["a", "ab", "b"]
-    own.seen.clear()
-    kept = follow(kept, before, after)
-    answer = decide(kept, OWN)
-    assert sorted(own.seen) == ranked
-    assert answer == decide(CachedSnapshot(canonicalize(after)), OWN)
-    assert own.times == {0}
-
-
-def test_a_custom_strategy_without_that_promise_ranks_every_group_and_knows_the_time(own: Own) -> None:
-    own.own_group_only = False
-    before, after = message(START), message(START | {("b", "1"): (1, 3)})
-    kept = CachedSnapshot(canonicalize(before))
-    decide(kept, OWN)
-    own.seen.clear()
-    decide(follow(kept, before, after), OWN)
-    assert sorted(own.seen) == ["a", "ab", "b"]
-    assert own.times == {1_800_000_000}
 
 
 def turn_of(answer: pb.PodCostsDecision) -> dict[str, str]:

@@ -39,8 +39,6 @@ def test_what_is_absent_has_its_default() -> None:
         ({"strategy": S.IDLE}, "annotation"),
         ({"strategy": S.ACCUMULATED_WORK}, "annotation"),
         ({"strategy": S.NODE_COST, "annotation": "x"}, "annotation"),
-        ({"strategy": S.CUSTOM}, "name"),
-        ({"strategy": S.OLDEST, "name": "mine"}, "name"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_and_named(fields: Any, field: str) -> None:

@@ -17,7 +17,7 @@ from tests.builders.kubernetes import Json
 from tests.builders.priced_clusters import shrunk_fleet
 from tests.builders.scale_down import NOW_S, Outcome, plan
 from tests.builders.tiers import nightly_but
-from tests.reference.scale_down.search.exchange import NOT_ALLOWED, PACKED, UNPLACED, pack
+from tests.reference.scale_down.search.exchange import PACKED, UNPLACED, pack
 from trimtab.planner.scale_down.search.exchange import with_scratch
 from trimtab.planner.scale_down.search.kernels.exchange import MovedPods, pack_nodes
 from trimtab.planner.simulation.build import build_simulation
@@ -50,11 +50,10 @@ def pack_both(seed: int, rows_of: Callable[[int], SomeRows] = some_rows, tries: 
     pods = moved_pods(np.array(moved, np.int32), len(state.node_state))
     result = pack_nodes(state, problem, np.array(nodes, np.int32), pods, destination, np.array(weight), tries, work)
     depends = (state.local_class[state.pod_class] == 0).tolist()
-    expected, where, lacking = pack(loop, nodes, moved, hint, weight, tries, depends)
+    expected, where = pack(loop, nodes, moved, hint, weight, tries, depends)
     assert result == expected
-    if result != NOT_ALLOWED:
+    if result == PACKED:
         assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
-        assert float(pods.lacking[0]) == lacking
     after = [state.pod_node, state.resources.free, problem.budgets.left]
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     assert (problem.limits.group_left == left[0]).all()
@@ -85,8 +84,6 @@ ONLY_ORDERS: Json = {"maxEvaluatedNodes": 999}
 """With a bound on simulated nodes, however large, none is exchanged."""
 FLEETS = (3, 9, 15, 49)
 """Clusters of which no order of candidates gives the best plan."""
-HARD = [(2025, 0.93), (2082, 7.14), (2103, 3.61), (2133, 2.41)]
-"""Clusters, and what a plan saves at least."""
 
 
 def outcome(seed: int, **more: object) -> Outcome:
@@ -118,14 +115,6 @@ def test_a_set_whose_packing_misses_an_order_goes_in_one_wave_if_other_places_ha
 
 
 @COMPILED
-@pytest.mark.parametrize(("seed", "least"), nightly_but(HARD[:2], HARD))
-def test_sets_are_found_that_are_hard_to_pack_or_far_from_the_first_one(seed: int, least: float) -> None:
-    # 6.88, 3.44 and 2.35 if pods give way only 64 times, and no move takes more than two nodes. 0.875 of 2025, all of
-    # whose nodes are alike, if empty ones go: the pods of those that stay then leave none of the others a place.
-    assert saving(outcome(seed)) > least
-
-
-@COMPILED
 def test_pods_that_are_alike_stay_in_their_zones_so_that_each_wave_is_even() -> None:
     # 2.83 if each pod goes where the packing has put it.
     assert in_all_waves(6007) > 3.67
@@ -135,12 +124,6 @@ def test_pods_that_are_alike_stay_in_their_zones_so_that_each_wave_is_even() -> 
 def test_a_plan_of_one_wave_is_exchanged_for_one_of_several_where_budgets_bind() -> None:
     # 3.28 in the first wave, which no budget keeps a node from: budgets had ruled out other sets.
     assert in_all_waves(7018) > 3.4
-
-
-@COMPILED
-def test_sets_are_found_in_which_nodes_go_for_others_that_save_as_much() -> None:
-    # 3.54 if every set that is packed has to be reached by moves that save more: seven of 14 nodes differ.
-    assert in_all_waves(7037) > 3.9
 
 
 @COMPILED

@@ -106,7 +106,7 @@ class ActuatorClient:
         return self._invoke(lambda: self._stub.ApplyBufferStatus(request, timeout=self._timeout_s))
 
     def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityAnswer]
+        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         """Write the conditions of ProvisioningRequests."""
         request = actuator_pb2.ApplyCapacityStatusRequest(requests=answers, epoch=self.epoch())

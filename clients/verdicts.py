@@ -21,6 +21,11 @@ def staying(answer: plan_pb2.PlanResponse) -> Iterator[plan_pb2.NodeVerdict]:
     return (one for one in answer.nodes if one.fate not in GOES and (one.reason or one.fate == Fate.STAYS))
 
 
+def not_replaced(answer: plan_pb2.PlanResponse) -> Iterator[plan_pb2.NodeVerdict]:
+    """Yield the nodes with a price that a plan of replacement leaves, by name."""
+    return (one for one in answer.nodes if one.HasField("not_replaced"))
+
+
 def known_prices(answer: plan_pb2.PlanResponse) -> dict[str, float]:
     """Return the hourly prices of nodes by name, without assumed ones."""
     if answer.summary.assumption:

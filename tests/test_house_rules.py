@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("planner", "actuator", "clients", "common")
 ROOTS = tuple(f"trimtab.{name}" for name in SOURCES)
 TOP_LEVEL = {
-    ".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md",
-    "actuator", "clients", "common", "deploy", "docs", "planner", "protos", "pyproject.toml", "tests",
+    ".ci", ".dockerignore", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md",
+    "LICENSE", "README.md", "actuator", "clients", "common", "deploy", "docs", "planner", "protos", "pyproject.toml",
+    "tests",
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "core", "base", "misc", "tools"}
 MODULE_LINES, FUNCTION_LINES = 500, 80

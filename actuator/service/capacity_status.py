@@ -23,7 +23,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 
 log = structlog.get_logger("capacity_requests")
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 ACCEPTED, PROVISIONED, FAILED = "Accepted", "Provisioned", "Failed"
 BOOKING_EXPIRED, CAPACITY_REVOKED = "BookingExpired", "CapacityRevoked"
 ENDED: Final = frozenset((FAILED, BOOKING_EXPIRED, CAPACITY_REVOKED))
@@ -55,7 +55,7 @@ CONDITIONS: Final[Mapping[int, _Condition]] = {
 
 
 def apply_capacity_status(
-    cluster: ClusterApi, answers: Sequence[plan_pb2.CapacityAnswer], limits: CapacityLimits, now: datetime
+    cluster: ClusterApi, answers: Sequence[plan_pb2.CapacityRequestAnswer], limits: CapacityLimits, now: datetime
 ) -> actuator_pb2.ApplyCapacityStatusResponse:
     """Write conditions that differ, within the limit of one call. Raises `ClusterError`."""
     response = actuator_pb2.ApplyCapacityStatusResponse()
@@ -76,7 +76,7 @@ def apply_capacity_status(
 def _due(
     cluster: ClusterApi,
     known: Mapping[str, KnownCapacityRequest],
-    answers: Sequence[plan_pb2.CapacityAnswer],
+    answers: Sequence[plan_pb2.CapacityRequestAnswer],
     now: datetime,
 ) -> Iterator[Due]:
     for answer in answers:
@@ -87,7 +87,7 @@ def _due(
 
 
 def conditions_of(
-    one: KnownCapacityRequest, answer: plan_pb2.CapacityAnswer, now: datetime
+    one: KnownCapacityRequest, answer: plan_pb2.CapacityRequestAnswer, now: datetime
 ) -> list[dict[str, Any]] | None:
     """Return all conditions of a request after an answer; None = it has them already, or they do not follow."""
     before = {str(old.get("type")): dict(old) for old in one.conditions}

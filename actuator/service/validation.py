@@ -189,7 +189,7 @@ def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, B
     return statuses
 
 
-def capacity_answers(request: actuator_pb2.ApplyCapacityStatusRequest) -> Sequence[plan_pb2.CapacityAnswer]:
+def capacity_answers(request: actuator_pb2.ApplyCapacityStatusRequest) -> Sequence[plan_pb2.CapacityRequestAnswer]:
     """Return the answers in an `ApplyCapacityStatus`, checked."""
     if len(request.requests) > MAX_CAPACITY_REQUESTS:
         message = f"{len(request.requests)} requests; give at most {MAX_CAPACITY_REQUESTS:,}"

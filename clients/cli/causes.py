@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from trimtab.clients.cli.amounts import amount, named_amount
 from trimtab.clients.cli.spread_causes import spread_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -155,10 +156,8 @@ def replacement_of(answer: plan_pb2.PlanResponse) -> PlannedReplacement:
         waves=tuple(map(_wave, decision.waves)),
         frontier=tuple(map(_frontier_plan, decision.frontier)),
         kept=tuple(
-            UnreplacedNode(
-                one.node, _Limit.Code.Name(one.reason), why_not_replaced(one), one.blocking_pod, one.saving_per_hour
-            )
-            for one in decision.kept
+            UnreplacedNode(one.node, _Limit.Code.Name(why.reason), why.why, why.blocking_pod, why.saving_per_hour)
+            for one, why in ((one, one.not_replaced) for one in not_replaced(answer))
         ),
         now_per_hour=summary.now.price_per_hour,
         after_scale_down_per_hour=before,

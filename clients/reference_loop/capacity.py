@@ -11,14 +11,14 @@ from typing import Protocol
 
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 
 
 class CapacityActuator(Protocol):
     """What an actuator does for ProvisioningRequests."""
 
     def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityAnswer]
+        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         """Write the conditions of ProvisioningRequests."""
 
@@ -44,7 +44,7 @@ class ToldRequests:
     def __init__(self) -> None:
         self._told: dict[str, tuple[str, int, str]] = {}
 
-    def due(self, answer: plan_pb2.CapacityRequestsDecision, refused: set[str]) -> list[plan_pb2.CapacityAnswer]:
+    def due(self, answer: plan_pb2.CapacityRequestsDecision, refused: set[str]) -> list[plan_pb2.CapacityRequestAnswer]:
         """Return the answers to tell. refused : node groups that did not grow."""
         return [
             one
@@ -54,7 +54,7 @@ class ToldRequests:
             and not any(place.node_group in refused for place in one.places)
         ]
 
-    def tell(self, actuator: CapacityActuator, due: Sequence[plan_pb2.CapacityAnswer]) -> Sequence[str]:
+    def tell(self, actuator: CapacityActuator, due: Sequence[plan_pb2.CapacityRequestAnswer]) -> Sequence[str]:
         """Have the answers written; return the failures."""
         answer = actuator.apply_capacity_status(due)
         if not answer.left_count and not answer.failed_count:
@@ -67,11 +67,11 @@ class ToldRequests:
         self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
 
 
-def request_key(one: plan_pb2.CapacityAnswer) -> str:
+def request_key(one: plan_pb2.CapacityRequestAnswer) -> str:
     """Return "namespace/name" of the request of an answer."""
     return f"{one.namespace}/{one.name}"
 
 
-def answer_content(one: plan_pb2.CapacityAnswer) -> tuple[str, int, str]:
+def answer_content(one: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
     """Return what an answer says: it is told again only if this has changed."""
     return one.uid, one.outcome, one.detail

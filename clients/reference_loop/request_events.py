@@ -8,7 +8,7 @@ from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent,
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 _GOOD: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.CONSUMED))
 
 

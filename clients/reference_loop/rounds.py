@@ -85,7 +85,7 @@ class LoopActuator(Protocol):
         """Write the status of CapacityBuffers."""
 
     def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityAnswer]
+        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         """Write the conditions of ProvisioningRequests."""
 
@@ -150,7 +150,7 @@ class RoundResult:
     accepted: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
     # Answers to ProvisioningRequests that were told in this round.
-    told_requests: list[plan_pb2.CapacityAnswer] = field(default_factory=list)
+    told_requests: list[plan_pb2.CapacityRequestAnswer] = field(default_factory=list)
     # Nodes whose replacement has started.
     replaced: list[str] = field(default_factory=list)
     # Nodes and node groups that were refused, and why; a replacement is `REFUSED_REPLACEMENT`.

@@ -154,7 +154,7 @@ def _slack(done: RoundResult) -> dict[str, Any]:
 def _requests(done: RoundResult) -> dict[str, Any]:
     """Return how many ProvisioningRequests have which outcome, and what the first ones lack."""
     decision = done.answer.capacity_requests
-    outcomes = Counter(plan_pb2.CapacityOutcome.Code.Name(one.outcome) for one in decision.requests)
+    outcomes = Counter(plan_pb2.CapacityRequestOutcome.Code.Name(one.outcome) for one in decision.requests)
     lacking = [f"{one.namespace}/{one.name}: {one.detail}" for one in decision.requests if not one.booked_count]
     found: dict[str, Any] = {"outcomes": dict(sorted(outcomes.items()))}
     if lacking:

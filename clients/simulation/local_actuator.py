@@ -128,7 +128,7 @@ class LocalActuator:
             return self._servicer.ApplyBufferStatus(request, _NO_CALL)
 
     def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityAnswer]
+        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         """Write the conditions of ProvisioningRequests."""
         with _as_client():

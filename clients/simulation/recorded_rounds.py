@@ -220,8 +220,8 @@ class _RoundsReader:
         """Return a pod as it was created."""
         namespace, name = row.key
         spec, written = reader.spec(row.spec), changed.pod_specs[row.spec]
-        grace = written.termination_grace_period_s
-        spec["terminationGracePeriodSeconds"] = grace if written.HasField("termination_grace_period_s") else 30
+        grace = written.termination_grace_period.seconds
+        spec["terminationGracePeriodSeconds"] = grace if written.HasField("termination_grace_period") else 30
         spec["priority"] = written.priority
         spec |= {"volumes": [{"name": "local", "emptyDir": {}}]} if written.local_storage else {}
         spec |= {"schedulingGates": [{"name": "gated"}]} if row.flags & FLAG_GATED else {}

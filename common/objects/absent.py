@@ -4,7 +4,9 @@ there are no controllers at all is noted by the planner, for every caller.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Set
 
+from trimtab.common.kubernetes.kinds.pods import Pod
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.objects.objects import Objects
 from trimtab.common.objects.owners import controller_of, is_of_other_kind
@@ -16,22 +18,31 @@ _REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 """Kinds of controllers that must be known before their pods may be drained."""
 
 
-def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
-    """Return a note for each kind that is missing. O(pods + spec rows)."""
+def absent_from(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
+    """Return the notes on the objects of a whole cluster, and the snapshot made of them."""
+    pods = ((pod, 1) for pod in objects.of("Pod"))
+    return absent_notes(pods, objects.given, snapshot.pod_specs, has_owners=bool(snapshot.owners))
+
+
+def absent_notes(
+    pods: Iterable[tuple[Pod, int]], given: Set[str], specs: Iterable[pb.PodSpec], *, has_owners: bool
+) -> list[str]:
+    """Return a note for each kind that is missing. pods : with the number of pods that are alike; given : the kinds
+    that the input has; has_owners : whether it has any controller. O(pods + specs)."""
     missed, unknown = Counter[str](), Counter[str]()
-    for pod in objects.of("Pod"):
-        references = pod.metadata.owner_references
+    for pod, count in pods:
+        references = pod.metadata.owner_references if pod.metadata else None
         controller = controller_of(references) if references else None
-        if controller is not None and controller.kind in _REPLICATED and controller.kind not in objects.given:
-            missed[controller.kind] += 1
+        if controller is not None and controller.kind in _REPLICATED and controller.kind not in given:
+            missed[controller.kind] += count
         elif controller is not None and is_of_other_kind(controller):
-            unknown[controller.kind or ""] += 1
+            unknown[controller.kind or ""] += count
     notes = [
         f"{counted(count, 'pod', _HAVE)} a {kind} as controller, which counts as not found, because the "
         f"input has no {kind}; "
         f"add `kubectl get {BY_KIND[kind].plural} -A`"
         for kind, count in sorted(missed.items())
-        if snapshot.owners
+        if has_owners
     ]
     notes += [
         f"{counted(count, 'pod', _HAVE)} a controller of kind {kind}, which the Cluster Autoscaler does "
@@ -39,10 +50,10 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
         'annotate them `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"` if it does'
         for kind, count in sorted(unknown.items())
     ]
-    if "Namespace" not in objects.given and any(map(_selects_namespaces, snapshot.pod_specs)):
+    if "Namespace" not in given and any(map(_selects_namespaces, specs)):
         notes.append(
-            "pods select others by labels of namespaces, which count as without labels, because the input has no "
-            "Namespace; add `kubectl get namespaces`"
+            "the input has no Namespace, so namespaces have no labels, and pods select others by them; add "
+            "`kubectl get namespaces`"
         )
     return notes
 

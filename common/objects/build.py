@@ -21,7 +21,7 @@ from trimtab.common.kubernetes.kinds.pods import Pod
 from trimtab.common.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.common.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.common.kubernetes.signals.well_known import NAMESPACE_NAME
-from trimtab.common.objects.absent import absent_notes
+from trimtab.common.objects.absent import absent_from
 from trimtab.common.objects.admission import pod_of_template
 from trimtab.common.objects.attachments import unmounted_attachments
 from trimtab.common.objects.budgets import budget_row
@@ -51,7 +51,7 @@ from trimtab.common.objects.pod_rows import PodRow, pod_row, successor_of
 from trimtab.common.objects.pod_specs import PodSpecTable, priority_classes
 from trimtab.common.objects.pods import PodColumnsBuilder
 from trimtab.common.objects.slack_requests import slack_requests
-from trimtab.common.objects.value_notes import value_notes
+from trimtab.common.objects.value_notes import annotated, value_notes
 from trimtab.common.objects.volumes import Storage
 from trimtab.common.rpc.collection import collection_paused
 from trimtab.v1 import plan_pb2
@@ -207,7 +207,8 @@ class _Builder:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
-        self._notes += [*absent_notes(self._objects, self._snapshot), *value_notes(self._objects)]
+        self._notes += absent_from(self._objects, self._snapshot)
+        self._notes += value_notes(self._objects, annotated(self._objects.of("Pod")))
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])

@@ -22,7 +22,7 @@ from trimtab.common.objects.dictionary import Dictionary
 from trimtab.common.objects.objects import by_key, key_of
 from trimtab.common.objects.pod_rows import claimant_of, pod_row
 from trimtab.common.objects.pod_specs import PodSpecTable, PriorityClasses
-from trimtab.common.objects.times import unix_s
+from trimtab.common.objects.times import timestamp, unix_s
 from trimtab.v1 import snapshot_pb2 as pb
 
 MOST_PODS: Final = 100_000
@@ -62,11 +62,9 @@ class _RequestReader:
             namespace=namespace,
             name=name,
             uid=(meta and meta.uid) or "",
+            create_time=timestamp(meta.creation_timestamp) if meta else None,
             class_name=spec.provisioning_class_name or "-",
         )
-        created_s = unix_s(meta.creation_timestamp) if meta else 0
-        if created_s:
-            row.created = created_s
         _add_conditions(row, (one.status and one.status.conditions) or ())
         problems = []
         try:
@@ -112,7 +110,7 @@ def _add_conditions(row: pb.CapacityRequest, conditions: Iterable[ObjectConditio
     """Note which conditions are true. One without a time counts as old, but as there."""
     is_true = {one.type: one for one in conditions if one.status == "True"}
     if "Provisioned" in is_true:
-        row.provisioned = max(unix_s(is_true["Provisioned"].last_transition_time), 1)
+        row.provision_time.seconds = max(unix_s(is_true["Provisioned"].last_transition_time), 1)
     row.failed = "Failed" in is_true
     row.booking_expired = "BookingExpired" in is_true
     row.capacity_revoked = "CapacityRevoked" in is_true
@@ -129,4 +127,4 @@ def _add_parameters(row: pb.CapacityRequest, parameters: Mapping[str, str]) -> N
         raise FieldError(
             "spec.parameters.ValidUntilSeconds", f"{seconds!r} is not a number of seconds", "give 1 to 2147483647"
         )
-    row.valid_until_s = int(seconds)
+    row.max_seek_time.seconds = int(seconds)

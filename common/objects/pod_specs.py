@@ -231,11 +231,11 @@ class PodSpecTable:
         if annotations.topology_spread_timeout is not None:
             timeout_ns = self._duration_ns(annotations.topology_spread_timeout, cluster_autoscaler.SPREAD_TIMEOUT.key)
             if timeout_ns is not None:
-                row.topology_spread_timeout_s = timeout_ns // _SECOND_NS
+                row.topology_spread_timeout.seconds = timeout_ns // _SECOND_NS
         if annotations.scale_up_delay is not None:
             delay_ns = self._duration_ns(annotations.scale_up_delay, f"{_CLUSTER_AUTOSCALER}/pod-scale-up-delay")
             if delay_ns is not None:
-                row.scale_up_delay_s = -(-delay_ns // _SECOND_NS)
+                row.scale_up_delay.seconds = -(-delay_ns // _SECOND_NS)
 
     def _duration_ns(self, text: str, annotation: str) -> int | None:
         """Return a duration, 0 for a negative one; None, with a note, for an invalid one."""
@@ -289,7 +289,7 @@ def _add_grace(row: pb.PodSpec, grace_s: int | None) -> None:
         return
     if grace_s < 0:
         raise FieldError("terminationGracePeriodSeconds", f"{grace_s} is negative", "give at least 0")
-    row.termination_grace_period_s = grace_s
+    row.termination_grace_period.seconds = grace_s
 
 
 def _resized(pod: Pod) -> list[ContainerStatus] | None:

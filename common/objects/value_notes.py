@@ -6,8 +6,8 @@ Decides only what is noted; what a value means is decided where it is read.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -39,18 +39,35 @@ _OF_PODS: Final = [
 ]
 
 
-def value_notes(objects: Objects) -> list[str]:
-    """Return the notes, one for each key and value. O(nodes + pods)."""
-    nodes, pods = objects.of("Node"), objects.of("Pod")
+class AnnotatedPod(NamedTuple):
+    """A pod with annotations. key : "namespace/name"; node : its name, "" = on none."""
+
+    key: str
+    node: str
+    annotations: PodAnnotations
+
+
+def annotated(pods: Iterable[Pod]) -> list[AnnotatedPod]:
+    """Return those of the pods that have annotations."""
+    return [
+        AnnotatedPod(
+            f"{meta.namespace or 'default'}/{meta.name}", (pod.spec and pod.spec.node_name) or "", meta.annotations
+        )
+        for pod in pods
+        if (meta := pod.metadata) is not None and meta.annotations is not None and meta.annotations != _NOTHING
+    ]
+
+
+def value_notes(objects: Objects, pods: Sequence[AnnotatedPod]) -> list[str]:
+    """Return the notes, one for each key and value. objects : others than pods. O(nodes + pods)."""
+    nodes = objects.of("Node")
     found: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:
         for text in _of_node(node):
             found[text].append(f"Node {(node.metadata or ObjectMeta()).name}")
     for pod in pods:
-        annotations = pod.metadata.annotations if pod.metadata else None
-        if annotations is not None and annotations != _NOTHING:
-            for text in _of_pod(annotations):
-                found[text].append(_pod_name(pod))
+        for text in _of_pod(pod.annotations):
+            found[text].append(f"Pod {pod.key}")
     notes = [f"{_few(names)}: {text}" for text, names in sorted(found.items())]
     return [*notes, *_without_karpenter(nodes, pods), *misplaced_annotation_notes(objects)]
 
@@ -80,17 +97,13 @@ def _text(row: Signal, value: str) -> str:
     )
 
 
-def _without_karpenter(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[str]:
+def _without_karpenter(nodes: Iterable[Node], pods: Iterable[AnnotatedPod]) -> list[str]:
     """Return a note about pods whose annotation of Karpenter has no effect, as it is not what removes their nodes."""
     others = {meta.name for node in nodes if (meta := node.metadata) and NODE_POOL.key not in (meta.labels or {})}
     names = [
-        _pod_name(pod)
+        f"Pod {pod.key}"
         for pod in pods
-        if pod.metadata
-        and pod.metadata.annotations is not None
-        and (pod.metadata.annotations.do_not_disrupt or "false") != "false"
-        and pod.spec is not None
-        and pod.spec.node_name in others
+        if (pod.annotations.do_not_disrupt or "false") != "false" and pod.node in others
     ]
     if not names:
         return []
@@ -98,10 +111,6 @@ def _without_karpenter(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[str]:
         f"{_few(names)}: annotation {DO_NOT_DISRUPT.key} keeps no node that is not Karpenter's from scale-down; the "
         f'Cluster Autoscaler reads {SAFE_TO_EVICT.key}: "false"'
     ]
-
-
-def _pod_name(pod: Any) -> str:
-    return f"Pod {pod.metadata.namespace or 'default'}/{pod.metadata.name}"
 
 
 def _few(names: list[str]) -> str:

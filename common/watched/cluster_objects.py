@@ -13,12 +13,14 @@ from typing import Any, Final, NamedTuple
 from trimtab.common.kubernetes.kinds.karpenter import OfferObject
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.kubernetes.registry import CONTROLLERS
+from trimtab.common.objects.absent import absent_notes
 from trimtab.common.objects.build import Actuation
 from trimtab.common.objects.karpenter.pool_settings import with_pool_settings
 from trimtab.common.objects.karpenter.pools import PoolGroups
 from trimtab.common.objects.kubelet_versions import minor_of_kubelets
 from trimtab.common.objects.not_read import not_read_notes
 from trimtab.common.objects.objects import Objects
+from trimtab.common.objects.value_notes import AnnotatedPod, value_notes
 from trimtab.common.watched.actuation import Read, read_status
 from trimtab.common.watched.cloud_groups import cloud_groups, group_of_instance, undeclared_groups, with_cloud_settings
 from trimtab.common.watched.pod_history import PodHistory
@@ -134,8 +136,26 @@ class ClusterObjects:
         update = self._maker.next_update(groups, read.actuation, group_of_instance(status))
         self._decisive, self._had_shared_uids = decisive, bool(self._shared_uids)
         notes = [*changes.notes, *not_read_notes(Objects(skipped=changes.skipped)), *update.notes, *self._pools.notes]
-        notes += [*read.notes, *undeclared_groups(groups, status)]
+        notes += [*read.notes, *undeclared_groups(groups, status), *self._notes_as_of_files(changes, update)]
         return ClusterUpdate(update, few(list(dict.fromkeys(notes))))
+
+    def _notes_as_of_files(self, changes: ObjectChanges, update: SnapshotUpdate) -> list[str]:
+        """Return notes on kinds that are missing and on values, of the objects that have come."""
+        given, rows = self._given(), changes.pods.values()
+        by_kind: dict[str, list[Any]] = {}
+        for (kind, _), one in changes.objects.items():
+            by_kind.setdefault(kind, []).append(one)
+        made = update.snapshot if update.delta is None else update.delta.changed
+        alike, count = {id(row.pod): row.pod for row in rows}, Counter(id(row.pod) for row in rows)
+        has_owners = any(self._store.objects[kind] for kind in CONTROLLERS)
+        pods = ((pod, count[key]) for key, pod in alike.items())
+        notes = absent_notes(pods, given, made.pod_specs if made is not None else (), has_owners=has_owners)
+        annotated = [
+            AnnotatedPod(f"{row.namespace}/{row.name}", row.node, meta.annotations)
+            for row in rows
+            if (meta := row.pod.metadata) is not None and meta.annotations is not None
+        ]
+        return notes + value_notes(Objects(by_kind=by_kind, given=set(given)), annotated)
 
     def _pool_groups(self) -> PoolGroups:
         declared = [self._groups[name] for name in sorted(self._groups)]

@@ -25,7 +25,7 @@ from trimtab.common.objects.build import check_names
 from trimtab.common.objects.decode import ItemReader, add_text, check_version, is_list_text, skip
 from trimtab.common.objects.devices.pod_claims import kubernetes_group
 from trimtab.common.objects.objects import Objects, is_read, key_of
-from trimtab.common.objects.owners import made_uid
+from trimtab.common.objects.owners import controller_of, made_uid
 from trimtab.common.objects.pod_rows import Labels, PodRow, pod_row
 from trimtab.common.objects.pod_texts import PodTexts
 from trimtab.common.rpc.collection import MANY, collection_paused, exclude_long_lived
@@ -263,7 +263,9 @@ class ObjectReader:
         texts, pod = self.shared.texts, row.pod
         annotations = pod.metadata.annotations if pod.metadata else None
         beside = msgspec.msgpack.encode(annotations) if annotations is not None else b""
-        shared = self.shared.pods.setdefault((row.spec_key, row.group, kubernetes_group(pod), beside), pod)
+        owner = controller_of(pod.metadata.owner_references) if pod.metadata and pod.metadata.owner_references else None
+        kind = owner.kind if owner is not None else ""
+        shared = self.shared.pods.setdefault((row.spec_key, row.group, kubernetes_group(pod), beside, kind), pod)
         values: tuple[Any, ...] = (
             texts.setdefault(row.namespace, row.namespace),
             row.name,

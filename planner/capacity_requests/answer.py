@@ -21,7 +21,7 @@ from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, S
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult as Result
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 Coming = dict[int, tuple[int, int]]
 """Node group, and number among its coming nodes, of virtual nodes."""
 _LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
@@ -29,9 +29,9 @@ SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
 """Outcomes of requests whose pods wait for their room."""
 _BYTES_OF_REASON: Final = 150
 _DETAILS: Final = {
-    Outcome.FAILED: "it asks for no second try",
-    Outcome.EXPIRED: "room was sought for as long as it says, and not found",
-    Outcome.BOOKING_EXPIRED: "the time of its booking is over",
+    Outcome.FAILED: "it allows no second attempt",
+    Outcome.EXPIRED: "no room was found within its time limit",
+    Outcome.BOOKING_EXPIRED: "its booking has expired",
     Outcome.CONSUMED: "all its pods have started",
 }
 
@@ -90,11 +90,11 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits, change=change)
 
 
-def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:
+def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityRequestAnswer:
     """Return the answer to one request."""
     request = one.request.request
     holds = one.outcome in HOLDS_ROOM
-    answer = pb.CapacityAnswer(
+    answer = pb.CapacityRequestAnswer(
         namespace=request.namespace,
         name=request.name,
         uid=request.uid,
@@ -116,7 +116,7 @@ def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.Cap
     return answer
 
 
-def _detail(one: ServedRequest, answer: pb.CapacityAnswer) -> str:
+def _detail(one: ServedRequest, answer: pb.CapacityRequestAnswer) -> str:
     """Return one sentence."""
     if one.outcome == Outcome.INVALID:
         return one.request.request.problem
@@ -132,7 +132,7 @@ def _detail(one: ServedRequest, answer: pb.CapacityAnswer) -> str:
     return "; ".join(text for text in (one.lack.detail, own) if text)
 
 
-def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityPlace]:
+def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityRequestPlace]:
     """Yield where the pods of each set have room."""
     snapshot, known, first = loop.this.snapshot, loop.simulation.node_count, 0
     for number, missing in enumerate(one.request.missing if len(one.pods) else ()):
@@ -142,10 +142,12 @@ def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterat
         pairs = list(zip(at.tolist(), counts.tolist(), strict=True))
         for node, count in pairs:
             if node < known:
-                yield pb.CapacityPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
+                yield pb.CapacityRequestPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
         coming = sorted((coming_at[node], count) for node, count in pairs if node >= known)
         for (group, place), count in coming:
-            yield pb.CapacityPlace(node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number)
+            yield pb.CapacityRequestPlace(
+                node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number
+            )
 
 
 def groups_of_coming(loop: CapacityLoop) -> Coming:

@@ -34,7 +34,7 @@ from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 _TOO_MANY: Final = Lack(f"a plan seeks room for {MOST_PODS} pods at most, and requests before this one take them")
 _BYTES_OF_POD: Final = 150
 """Memory of a pod for which room is sought, in the simulation and among those that hold room."""

@@ -40,7 +40,7 @@ from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 MANY_REQUESTS: Final = 32
 """Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 
@@ -65,8 +65,8 @@ class RequestRows(NamedTuple):
 
 
 class ServedRequest(NamedTuple):
-    """What became of a request. outcome : `CapacityOutcome.Code`; pods : int32 its virtual pods, those with room on
-    nodes; new_nodes : positions of the nodes that were opened for it; lack : what it lacks."""
+    """What became of a request. outcome : `CapacityRequestOutcome.Code`; pods : int32 its virtual pods, those with room
+    on nodes; new_nodes : positions of the nodes that were opened for it; lack : what it lacks."""
 
     request: AnsweredRequest
     outcome: int
@@ -251,7 +251,9 @@ KEPT_S: Final = 3600
 HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 
 
-def useless_orders(answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None) -> list[pb.NodeOrder]:
+def useless_orders(
+    answers: Iterable[pb.CapacityRequestAnswer], state: pb.CapacityRequestsState | None
+) -> list[pb.NodeOrder]:
     """Return the earlier orders of requests that hold no room and have not started either, the oldest first."""
     served = {(_key(one), one.uid) for one in answers if one.outcome in HOLDS_ROOM or one.outcome == Outcome.CONSUMED}
     return [one for one in (state.orders if state is not None else ()) if (one.name, one.uid) not in served]
@@ -265,7 +267,10 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
     if not orders:
         return np.zeros(0, np.int32)
     answers = {(_key(one), one.uid): one for one in result.requests}
-    search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
+    search, touched = (
+        _UselessNodes(this, {split.node_group for split in result.splits}),
+        list[pb.CapacityRequestAnswer](),
+    )
     for order in orders:
         nodes, coming = search.of(order)
         own = answers.get((order.name, order.uid))
@@ -312,19 +317,19 @@ class _UselessNodes:
         return self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
 
 
-def _sentence(one: pb.CapacityAnswer) -> str:
+def _sentence(one: pb.CapacityRequestAnswer) -> str:
     count, coming = len(one.release.nodes), sum(one.release.upcoming.values())
     here = f"{count} that {'has' if count == 1 else 'have'} come" if count else ""
     later = f"{coming} still to come" if coming else ""
     return f"nodes ordered for it are given back: {' and '.join(filter(None, (here, later)))}"
 
 
-def _key(one: pb.CapacityAnswer) -> str:
+def _key(one: pb.CapacityRequestAnswer) -> str:
     return f"{one.namespace}/{one.name}"
 
 
 def next_orders(
-    answers: Iterable[pb.CapacityAnswer],
+    answers: Iterable[pb.CapacityRequestAnswer],
     orders: Iterable[pb.NodeOrder],
     new: Iterable[pb.NodeOrder],
     now_ns: int,

@@ -25,14 +25,14 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 MOST_PODS: Final = 1_000_000
 """Most pods for which a plan seeks room: wrong numbers in some objects do not end the plan of others."""
 
 
 class AnsweredRequest(NamedTuple):
     """A request that is answered. kind : `CapacityClassKind.Code`; started : its pods on nodes; missing : pods of each
-    set that have not started; outcome : `CapacityOutcome.Code` that follows from its conditions and the time alone,
+    set that have not started; outcome : `CapacityRequestOutcome.Code` that follows from its conditions and time alone,
     UNSPECIFIED = room has to be found, BOOKED = it has to be held, NOT_FOUND = a plan does not serve so many pods.
     """
 
@@ -143,7 +143,7 @@ def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: i
         if one.pod_sets and started >= sum(each.pod_count for each in one.pod_sets):
             return Outcome.CONSUMED
         return Outcome.BOOKING_EXPIRED if one.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
-    if one.created_s and one.created_s + (one.valid_until_s or settings.max_seek_s) <= now_s:
+    if one.created_s and one.created_s + (one.max_seek_s or settings.max_seek_s) <= now_s:
         return Outcome.EXPIRED
     return Outcome.INVALID if one.problem else Outcome.UNSPECIFIED
 

@@ -15,18 +15,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import FunctionType
-from typing import Any, Final
+from types import FunctionType, SimpleNamespace
+from typing import Any, ClassVar, Final
 
 import numba
 from numba.core import caching, config, dispatcher
 
+from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.content import content_of
 from trimtab.planner.compiled.folder import why_unsafe
 from trimtab.planner.compiled.lock import KernelLock
 
 PARTS: Final = {
-    "FunctionCache": ("load_overload", "save_overload"),
+    "FunctionCache": ("load_overload", "save_overload", "_index_key"),
+    "CompileResultCacheImpl": ("_locator_classes", "check_cachable", "rebuild"),
     "IndexDataCacheFile": ("_load_index", "load", "save"),
 }
 """Names in `numba.core.caching` that are subclassed here, and the methods that are replaced or that numba calls."""
@@ -69,6 +71,7 @@ def _missing_attributes(of_caching: Any) -> tuple[str, ...]:
 
 _MISSING: Final = missing_parts()
 _BASE: Any = caching.FunctionCache if not _MISSING else object
+_IMPL_BASE: Any = caching.CompileResultCacheImpl if not _MISSING else object
 _INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
 
 _directories: Final[set[str]] = set()
@@ -78,15 +81,16 @@ _cold: Final[list[Callable[[], None]]] = []
 
 
 def keep(compiled: Any) -> None:
-    """Cache the compiled code of a kernel if there is a writable directory."""
+    """Cache a kernel's code if there is a writable directory, and load what came with the distribution."""
     if _MISSING:
         _warn()
         return
-    # numba raises RuntimeError if there is no writable directory.
+    # numba raises RuntimeError if there is neither.
     with suppress(RuntimeError):
         kernels = _Cache(compiled.py_func)
         if _is_safe_folder(kernels._cache_path, str(Path(compiled.py_func.__code__.co_filename).parent)):
-            _directories.add(kernels._cache_path)
+            if not isinstance(kernels._impl.locator, _Nowhere):
+                _directories.add(kernels._cache_path)
             compiled._cache = kernels
 
 
@@ -138,12 +142,43 @@ class _Index(_INDEX_BASE):  # type: ignore[misc]
             return {}
 
 
+class _Nowhere:
+    """The place of code that can be kept nowhere, but loaded if it came with the distribution."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self._line = str(function.__code__.co_firstlineno)
+
+    @classmethod
+    def from_function(cls, function: FunctionType, source: str) -> "_Nowhere | None":  # noqa: ARG003
+        return cls(function) if shipped.FOLDER.is_dir() else None
+
+    def get_cache_path(self) -> str:
+        return str(shipped.FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return ""
+
+    def get_disambiguator(self) -> str:
+        return self._line
+
+
+class _Impl(_IMPL_BASE):  # type: ignore[misc]
+    """numba's choice of a directory, with one more if there is none."""
+
+    _locator_classes: ClassVar[list[Any]] = [*getattr(_IMPL_BASE, "_locator_classes", ()), _Nowhere]
+
+    def check_cachable(self, data: Any) -> bool:
+        return not isinstance(self.locator, _Nowhere) and bool(super().check_cachable(data))
+
+
 class _Cache(_BASE):  # type: ignore[misc]
     """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file.
 
     Below NUMBA_CACHE_DIR, folders are named by modules, not by where the sources are, and files by the stamp: checkouts
     share what they have in common, and none replaces what another one compiled.
     """
+
+    _impl_class = _Impl
 
     def __init__(self, function: FunctionType) -> None:
         super().__init__(function)
@@ -153,7 +188,7 @@ class _Cache(_BASE):  # type: ignore[misc]
             place = str(Path(configured, function.__module__))
             Path(place).mkdir(exist_ok=True)
         self._cache_path: str = place
-        self._stamped = False
+        self._content = ""
         self._lock = KernelLock(self._cache_path, self._impl.filename_base)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -163,6 +198,9 @@ class _Cache(_BASE):  # type: ignore[misc]
         is taken before loading, because numba writes the index before the code that it lists.
         """
         self._stamp()
+        found = self._load_shipped(sig, target_context)
+        if found is not None:
+            return found
         self._lock.acquire()
         found = super().load_overload(sig, target_context)
         if found is not None:
@@ -171,6 +209,17 @@ class _Cache(_BASE):  # type: ignore[misc]
         while _cold:
             _cold.pop()()
         return None
+
+    def _load_shipped(self, sig: Any, target_context: Any) -> Any:
+        """Load the code for a signature that came with the distribution; None if there is none that fits."""
+        target_context.refresh()
+        target = shipped.target(target_context.codegen().magic_tuple()[0])
+        folder = str(shipped.FOLDER / self._py_func.__module__)
+        if target is None or not Path(folder).is_dir() or not _is_safe_folder(folder, str(shipped.FOLDER.parent)):
+            return None
+        index = _Index(folder, self._shared_name(), self._content)
+        data = index.load(self._index_key(sig, SimpleNamespace(magic_tuple=lambda: target)))
+        return None if data is None else self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Cache the code compiled for a signature."""
@@ -182,8 +231,11 @@ class _Cache(_BASE):  # type: ignore[misc]
         """Record what the kernel is built from. Not before the first call, as functions it uses may be defined after
         it.
         """
-        if not self._stamped:
-            content = content_of(self._py_func)
-            name = f"{self._impl.filename_base}-{content[:16]}" if self._is_shared else self._impl.filename_base
-            self._cache_file = _Index(self._cache_path, name, content)
-            self._stamped = True
+        if not self._content:
+            self._content = content_of(self._py_func)
+            name = self._shared_name() if self._is_shared else self._impl.filename_base
+            self._cache_file = _Index(self._cache_path, name, self._content)
+
+    def _shared_name(self) -> str:
+        """Return the name of a kernel's files in folders that checkouts share."""
+        return f"{self._impl.filename_base}-{self._content[:16]}"

@@ -370,7 +370,7 @@ class CapacityPodSet(NamedTuple):
 class CapacityRequest(NamedTuple):
     """A ProvisioningRequest, as in the snapshot. With a `problem`, it has no pod sets.
 
-    created_s, provisioned_s : Unix seconds, 0 = not known, not provisioned; valid_until_s : seconds after its creation,
+    created_s, provisioned_s : Unix seconds, 0 = not known, not provisioned; max_seek_s : seconds after its creation,
     0 = not given; failed, booking_expired, capacity_revoked : conditions that end it.
     """
 
@@ -381,7 +381,7 @@ class CapacityRequest(NamedTuple):
     class_name: str = ""
     problem: str = ""
     pod_sets: tuple[CapacityPodSet, ...] = ()
-    valid_until_s: int = 0
+    max_seek_s: int = 0
     no_retry: bool = False
     processor_instance: str = ""
     provisioned_s: int = 0

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Final, NamedTuple
 
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 OF_GROUP: Final = {

@@ -148,7 +148,8 @@ class _HealthyNodes:
         taints, notes = self._taints(node)
         for at in np.flatnonzero(changed).tolist():
             came = "without" if has[at] else "with"
-            notes.append(f"its newest nodes came {came} {self._snapshot.resources[at]}, so new ones are planned so")
+            name = self._snapshot.resources[at]
+            notes.append(f"its newest nodes came {came} {name}, so new ones are planned the same way")
         if (size.max(axis=0) > _SAME_SIZE * size.min(axis=0)).any():
             notes.append(f"its nodes differ in size; new ones are planned as small as {nodes.name[node]}")
         note = f"node group {group}: {'; '.join(notes)}" if notes else ""
@@ -168,7 +169,7 @@ class _HealthyNodes:
         own = [one for one in lasting(nodes.taint_sets[nodes.taint_set[node]], self._rules) if one in common | new]
         notes = [f"only some of its nodes have the taint {key}, so new ones are planned without" for key in some]
         added = sorted({one.key for one in new})
-        notes += [f"its newest nodes came with the taint {key}, so new ones are planned with it" for key in added]
+        notes += [f"its newest nodes came with the taint {key}, and so do planned ones" for key in added]
         return (*own, *sorted(new.difference(own))), notes
 
     def _rare_labels(self, node: int) -> frozenset[str]:

@@ -4,40 +4,35 @@ dropped if its layout is another one. Raises UnreadableStateError.
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
-_Opaque = TypeVar("_Opaque", bound=Message)
+
+LAYOUT_VERSION: Final = 5
+"""Of the opaque part."""
 
 
 class UnreadableStateError(ValueError):
     """A column of the state breaks its contract."""
 
 
-class StatePart(Protocol):
-    """One decision's part of a state."""
-
-    layout_version: int
-    opaque: bytes
-
-
-def open_opaque(part: StatePart, layout: int, kind: type[_Opaque]) -> _Opaque:
-    """Return the opaque part of a state; none at all is an empty one. layout : the only one that is read."""
-    if not part.opaque:
-        return kind()
-    if part.layout_version != layout:
-        raise UnreadableStateError(f"its layout is {part.layout_version}, not {layout}")
+def open_opaque(data: bytes) -> OpaqueState:
+    """Return the opaque part of a state; none at all is an empty one."""
     try:
-        return kind.FromString(part.opaque)
+        opaque = OpaqueState.FromString(data)
     except DecodeError:
         raise UnreadableStateError("its bytes are no message") from None
+    if data and opaque.layout_version != LAYOUT_VERSION:
+        raise UnreadableStateError(f"its layout is {opaque.layout_version}, not {LAYOUT_VERSION}")
+    return opaque
 
 
 def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:

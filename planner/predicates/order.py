@@ -25,7 +25,7 @@ from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topology_spread import TOPOLOGY_SPREAD
 from trimtab.planner.predicates.unschedulable_pods import SCHEDULING_GATED, UNSUPPORTED_CONSTRAINT
 from trimtab.planner.predicates.volumes import VOLUME_BINDING, VOLUME_ZONE
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import PredicateReason
 
 PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (

@@ -17,31 +17,12 @@ from trimtab.planner.replacement.search import Option, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.wave_limits import WaveLimits, groups_that_take
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
+from trimtab.reason_texts import LIMIT_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
 MOST_CHECKED: Final = 256
 """Nodes, those with most to save first, of which it is asked which limit keeps each of them alone."""
-_TEXTS: Final = {
-    int(ReplacementLimit.SAVING_TOO_SMALL): "what its replacement saves is below the settings' minimum",
-    int(ReplacementLimit.PAYBACK_TOO_LONG): "what its replacement saves does not pay for the moves in time",
-    int(ReplacementLimit.NOT_STABLE): "its replacement would not save if prices changed a little",
-    int(ReplacementLimit.BALANCED_SCORE_TOO_SMALL): "the Balanced score of its replacement is too small",
-    int(ReplacementLimit.NODE_NOT_REMOVABLE): "the node may not be drained",
-    int(ReplacementLimit.NOT_ENOUGH_PDB): "a PodDisruptionBudget allows too few evictions",
-    int(ReplacementLimit.DISRUPTION_BUDGET): "a budget for nodes allows no more to leave",
-    int(ReplacementLimit.NODE_GROUP_LIMIT): "node groups that would help cannot grow",
-    int(ReplacementLimit.SURGE_LIMIT): "the plan has as many waves as the settings allow",
-    int(
-        ReplacementLimit.TOO_FEW_SPOT_ALTERNATIVES
-    ): "too few cheaper node groups would take the pods of this spot node",
-    int(ReplacementLimit.TOO_YOUNG): "it, or one of its pods, is younger than consolidate_after",
-    int(ReplacementLimit.DO_NOT_DISRUPT): "it, or one of its pods, is annotated karpenter.sh/do-not-disrupt",
-    int(ReplacementLimit.NOT_PAID_BACK): "it came by a replacement that has not paid for itself yet",
-    int(ReplacementLimit.NOTHING_CHEAPER): "no cheaper room for its pods was found in any node group",
-    int(ReplacementLimit.MINIMUM_REACHED): "its node group, or a resource, would fall below its minimum",
-    int(ReplacementLimit.NOT_EVALUATED): "it was not tried: the time or the budget of work was over",
-}
 
 
 def most_saved_by_node(context: ReplacementContext, bound: ClusterBound) -> Float64:
@@ -76,14 +57,13 @@ def _by_limits_alone(context: ReplacementContext, saving: Float64, rest: Bool, l
 
 
 def kept_nodes(
-    context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome, gone: Bool
-) -> Iterator[pb.KeptNode]:
-    """Yield the nodes with price that stay, in order of name. gone : bool[N], in the plan."""
+    context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome, gone: Int32
+) -> Iterator[tuple[int, pb.NotReplaced]]:
+    """Yield the nodes with price that stay, and why. gone : int32 nodes of the chosen plan."""
     snapshot, verdicts = context.request.snapshot, context.verdicts
     saving = most_saved_by_node(context, bound)
     limit = reasons_to_stay(context, saving, outcome)
-    stays = np.flatnonzero(~np.isnan(context.price) & context.there & ~gone)
-    names = snapshot.nodes.name
+    stays = np.setdiff1d(np.flatnonzero(~np.isnan(context.price) & context.there), gone)
     rows = zip(
         stays.tolist(),
         limit[stays].tolist(),
@@ -95,16 +75,30 @@ def kept_nodes(
     )
     for node, code, unremovable, pod, reason, most in rows:
         is_blocked = pod >= 0 and code in _BY_POD
-        key = snapshot.pod_key(pod) if is_blocked else ""
-        yield pb.KeptNode(
-            node=names[node],
-            reason=code,
-            unremovable=unremovable if code in _BY_RULE else UnremovableReason.UNSPECIFIED,
-            blocking_pod=key,
-            blocking_reason=reason if is_blocked else BlockingPodReason.UNSPECIFIED,
-            saving_per_hour=most,
-            detail=f"{_TEXTS.get(code, '')}: {key}" if key else _TEXTS.get(code, ""),
+        rule = unremovable if code in _BY_RULE else UnremovableReason.UNSPECIFIED
+        blocking = reason if is_blocked else BlockingPodReason.UNSPECIFIED
+        yield (
+            node,
+            pb.NotReplaced(
+                reason=code,
+                why=_why(code, rule, blocking),
+                unremovable=rule,
+                blocking_pod=snapshot.pod_key(pod) if is_blocked else "",
+                blocking_reason=blocking,
+                saving_per_hour=most,
+            ),
         )
+
+
+def _why(code: int, unremovable: int, blocking: int) -> str:
+    if code == ReplacementLimit.NODE_NOT_REMOVABLE:
+        if unremovable == UnremovableReason.RESERVED_FOR_PENDING_PODS:
+            return "pods that this plan moves there, or that wait, need its room"
+        if blocking:
+            return f"a pod {POD_SENTENCES[blocking]}"
+        if unremovable:
+            return NODE_SENTENCES[unremovable]
+    return LIMIT_SENTENCES[code]
 
 
 _BY_RULE: Final = (
@@ -232,16 +226,3 @@ def excluded_groups(context: ReplacementContext) -> "dict[str, NodeGroupReason.C
     groups = context.request.snapshot.groups
     codes: list[NodeGroupReason.Code.ValueType] = context.excluded.tolist()
     return {group.id: code for group, code in zip(groups, codes, strict=True) if code}
-
-
-def add_kept(
-    result: pb.ReplacementDecision,
-    context: ReplacementContext,
-    bound: ClusterBound,
-    outcome: SearchOutcome,
-    gone: Int32,
-) -> None:
-    """Add the nodes that stay. gone : int32 nodes of the chosen plan."""
-    in_plan = np.zeros(len(context.leaving), bool)
-    in_plan[gone] = True
-    result.kept.extend(kept_nodes(context, bound, outcome, in_plan))

@@ -3,7 +3,7 @@ most as many new nodes as its waves may have), and what it says of each node tha
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -32,8 +32,12 @@ def change_of(snapshot: Snapshot, result: pb.ReplacementDecision, most_saved: fl
     return NodeChange(np.array(gone, np.int32), new, objective=pb.Objective.MONEY, most_saved=most_saved)
 
 
-def write_verdicts(result: pb.ReplacementDecision, verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Write which nodes are replaced, and by what."""
+def write_verdicts(
+    result: pb.ReplacementDecision, kept: Iterable[tuple[int, pb.NotReplaced]], verdicts: Sequence[pb.NodeVerdict]
+) -> None:
+    """Write which nodes are replaced, and by what, and why others are not. kept : nodes that are not."""
+    for node, why in kept:
+        verdicts[node].not_replaced.CopyFrom(why)
     verdict_on, new = {one.node: one for one in verdicts} if result.waves else {}, set[str]()
     for number, wave in enumerate(result.waves, 1):
         new.update(one.name for one in wave.new_nodes)
@@ -67,7 +71,8 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     known = recall(state, this.snapshot, this.now_ns)
     found = find(request, known)
     notes = (*known.notes, *_unknown_groups(settings, this))
-    change, verdicts = change_of(this.snapshot, found.result, found.most_saved), partial(write_verdicts, found.result)
+    change = change_of(this.snapshot, found.result, found.most_saved)
+    verdicts = partial(write_verdicts, found.result, found.kept)
     return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
 
 
@@ -76,7 +81,7 @@ def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]
     there = {group.id for group in this.snapshot.groups}
     for number, budget in enumerate(settings.budgets):
         for name in sorted(budget.node_groups - there):
-            yield f"replacement.budgets[{number}].node_groups: there is no node group {name!r}; check its name"
+            yield f"planner.disruption_budgets[{number}].node_groups: there is no node group {name!r}; check its name"
 
 
 def _state(request: ReplacementRequest, known: KnownState, gone: Int32) -> pb.ReplacementState:

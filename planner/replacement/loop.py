@@ -20,7 +20,7 @@ from trimtab.planner.drainability.pod_columns import facts_of
 from trimtab.planner.facts.node_budgets import holds
 from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.placement.waiting import pods_with_room
-from trimtab.planner.replacement.answer import add_kept, excluded_groups, most_saved, option_of, waves_of
+from trimtab.planner.replacement.answer import excluded_groups, kept_nodes, most_saved, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.search import Option, ReplacementSearch, SearchOutcome, chosen_option, options_of
 from trimtab.planner.replacement.state import KnownState
@@ -69,11 +69,13 @@ _ROUNDING: Final = 1e-9
 
 
 class Replacement(NamedTuple):
-    """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed."""
+    """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed;
+    kept : nodes with price that stay, and why."""
 
     result: pb.ReplacementDecision
     gone: Int32
     most_saved: float | None = None
+    kept: tuple[tuple[int, pb.NotReplaced], ...] = ()
 
 
 def find(request: ReplacementRequest, known: KnownState) -> Replacement:
@@ -110,7 +112,8 @@ def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
     saving = chosen.value.saving if chosen is not None and taken else 0.0
-    return Replacement(result, gone, most_saved(context, bound, saving))
+    kept = tuple(kept_nodes(context, bound, outcome, gone if taken else _NO_NODES))
+    return Replacement(result, gone, most_saved(context, bound, saving), kept)
 
 
 def _searched(context: ReplacementContext) -> LastSearch:
@@ -191,8 +194,6 @@ def _answer(
     )
     result.excluded.update(excluded_groups(context))
     result.result, result.detail = _outcome(context, bound, outcome, chosen, taken)
-    gone = chosen.value.leaving if chosen is not None and taken else _NO_NODES
-    add_kept(result, context, bound, outcome, gone)
     return result
 
 

@@ -32,7 +32,7 @@ class ReplacementSettings:
     """The same by node group, where that differs from the general one."""
     min_balanced_score: float = setting("replacement.min_balanced_score")
     budgets: tuple[NodeDisruptionBudget, ...] = ()
-    """How many nodes may leave, in parts of the cluster: those of the planner, and its own."""
+    """How many nodes may leave, in parts of the cluster."""
     choice: int = setting("replacement.choice")
     """`ReplacementChoice.Code`: which plan of the frontier is taken."""
     spot_to_spot: bool = setting("replacement.spot.enabled")
@@ -58,10 +58,7 @@ def resolve_replacement(message: pb.PlanSettings) -> ReplacementSettings:
             for name, given in sorted(message.node_groups.items())
             if given.HasField("consolidate_after")
         },
-        budgets=(
-            *node_budgets(message.planner.disruption_budgets, "planner.disruption_budgets"),
-            *node_budgets(message.replacement.budgets, "replacement.budgets"),
-        ),
+        budgets=node_budgets(message.planner.disruption_budgets, "planner.disruption_budgets"),
         scale_down=resolve_scale_down(message),
         scale_up=resolve_scale_up(message),
         search=resolve_search(message),

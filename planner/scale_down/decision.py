@@ -43,8 +43,8 @@ from trimtab.v1.reason_pb2 import ScaleDownResult
 WHOLE: Final = "its node group is removed as a whole or not at all"
 WHOLE_GANG: Final = "waits until all nodes of its gang, which moves whole, can be drained at the same time"
 NEW_NODES: Final = "waits for new nodes, which were requested for slack that fits on this node"
-WITH_OTHERS: Final = "waits for the other unneeded nodes: slack shrinks only after they are removed too"
-UNDONE: Final = "drains wait {seconds} s more: the pods of the last drain took the room of slack"
+WITH_OTHERS: Final = "waits for the other unneeded nodes: slack shrinks only once they are removed as well"
+UNDONE: Final = "drains wait {seconds} s more: pods of the last drain took room that slack keeps"
 LATER: Final = "goes in a later wave, when disruption budgets allow evictions again"
 DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-deletion annotation"
 

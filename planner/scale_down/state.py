@@ -21,6 +21,7 @@ import numpy as np
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from trimtab.planner.placement.state_columns import (
+    LAYOUT_VERSION,
     UnreadableStateError,
     check_lengths,
     column,
@@ -29,8 +30,8 @@ from trimtab.planner.placement.state_columns import (
     translated,
 )
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
-from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 FIRST_PAUSE_NS: Final = 600 * SECOND_NS
 LONGEST_PAUSE_NS: Final = 86_400 * SECOND_NS
@@ -106,8 +107,6 @@ def write_undone_drains(kept: UndoneDrains, state: pb.ScaleDownState) -> None:
         found.until_time.FromNanoseconds(kept.until_ns)
 
 
-LAYOUT_VERSION: Final = 4
-"""Of the opaque part."""
 _BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize
 
 
@@ -192,7 +191,7 @@ def recall(
         return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
     previous, notes = _past(previous, state, now_ns)
     try:
-        opaque = open_opaque(state, LAYOUT_VERSION, opaque_state_pb2.ScaleDownOpaque)
+        opaque = open_opaque(state.opaque)
         from_end = len(state.unneeded.node) // _BYTES_OF_NODE - place
         return _with_opaque(previous, opaque, node_of, pods, from_end), notes
     except UnreadableStateError as error:
@@ -242,7 +241,7 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     chosen = np.flatnonzero(used)
     code = np.zeros(count + 1, np.int32)
     code[chosen] = np.arange(1, len(chosen) + 1, dtype=np.int32)
-    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, chosen.tolist())])
+    state = pb.ScaleDownState(strings=["", *map(names.__getitem__, chosen.tolist())])
     state.unneeded.node = code[previous.unneeded].tobytes()
     state.unneeded.time_ns = previous.since_ns.tobytes()
     state.later_waves.node = code[previous.later.node].tobytes()
@@ -256,7 +255,8 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     state.unremovable.blocking_reason = failed.blocking_reason.tobytes()
     state.unremovable.blocking_pod.extend(failed.blocking_pod)
     write_undone_drains(previous.undone, state)
-    opaque = opaque_state_pb2.ScaleDownOpaque(
+    opaque = OpaqueState(
+        layout_version=LAYOUT_VERSION,
         search_start=int(code[previous.search_start]),
         resume_at=int(code[previous.resume_at]),
         candidate_order=previous.order,
@@ -280,7 +280,7 @@ def _blank(pod_count: int) -> PreviousLoop:
 
 def _with_opaque(
     previous: PreviousLoop,
-    opaque: opaque_state_pb2.ScaleDownOpaque,
+    opaque: OpaqueState,
     node_of: Int32,
     pods: PodGroups,
     from_end: Int64,

@@ -52,7 +52,7 @@ def _late_groups_last(context: ScaleUpContext, simulation: Simulation, start: in
     if not late.any():
         return _by_budgets(context, simulation, start)
     names = ", ".join(context.expanders.groups.ids[group] for group in np.flatnonzero(late).tolist())
-    note = f"scale-up: nodes requested of {names} have not come in time, so it grows only where no other group helps"
+    note = f"scale-up: nodes requested from {names} have not come in time, so it grows only where no other group helps"
     context = context._replace(notes=(*context.notes, note))
     first = _by_budgets(
         context._replace(limits=context.limits.closed(late, NodeGroupReason.BACKED_OFF)), simulation, start

@@ -5,12 +5,12 @@ meanwhile. All of it is opaque: a state of another layout, or an unreadable one,
 """
 
 from functools import partial
-from typing import Final
 
 import numpy as np
 
 from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from trimtab.planner.placement.state_columns import (
+    LAYOUT_VERSION,
     UnreadableStateError,
     check_lengths,
     column,
@@ -22,10 +22,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.opaque_state_pb2 import ScaleUpOpaque
-
-LAYOUT_VERSION: Final = 2
-"""Of the opaque part."""
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 
 def recall(
@@ -40,7 +37,7 @@ def recall(
     if state is None:
         return nothing, ()
     try:
-        opaque = open_opaque(state, LAYOUT_VERSION, ScaleUpOpaque)
+        opaque = open_opaque(state.opaque)
         node_of = numbers_of(state.strings, snapshot.nodes.name)
         group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
         destinations = partial(_destinations, opaque, growth, node_of, group_of)
@@ -49,7 +46,7 @@ def recall(
         return nothing, (f"the opaque part of the scale-up state was dropped ({error}): waiting pods are placed anew",)
 
 
-def _destinations(opaque: ScaleUpOpaque, growth: Growth, node_of: Int32, group_of: Int32, strings: Int32) -> Int32:
+def _destinations(opaque: OpaqueState, growth: Growth, node_of: Int32, group_of: Int32, strings: Int32) -> Int32:
     """Translate destinations, string indices, into nodes of the simulation, -1 = gone. int32."""
     coming = column(opaque.coming, np.int32, "coming")
     check_lengths("hints", len(strings), len(coming))
@@ -89,12 +86,12 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     code = np.zeros(none + 1, np.int32)
     code[used] = np.arange(1, len(used) + 1, dtype=np.int32)
     texts = [nodes[one] if one < len(nodes) else ids[one - len(nodes)] for one in used.tolist()]
-    state = pb.ScaleUpState(layout_version=LAYOUT_VERSION, strings=["", *texts])
+    state = pb.ScaleUpState(strings=["", *texts])
     sources, first = np.unique(source, return_index=True)
     bounds = np.append(first, len(moved)).astype(np.int64)
     moves = Moves(sources.astype(np.int32), bounds, moved.astype(np.int32), destination.astype(np.int32))
     if len(moved):
-        opaque = ScaleUpOpaque(coming=coming[at[moved]].tobytes())
+        opaque = OpaqueState(layout_version=LAYOUT_VERSION, coming=coming[at[moved]].tobytes())
         write_hints(moves, code, groups.digests, opaque.hints)
         state.opaque = opaque.SerializeToString(deterministic=True)
     return state

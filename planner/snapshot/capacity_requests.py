@@ -6,7 +6,7 @@ from typing import Final
 
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import CapacityPodSet, CapacityRequest
-from trimtab.planner.snapshot.checks import MAX_TIME_S, Row, check_unique
+from trimtab.planner.snapshot.checks import Row, check_unique
 from trimtab.planner.snapshot.slack_requests import RequestDictionary, labels_of, read_dictionary, spec_of
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -40,14 +40,14 @@ def _request(row: Row, one: pb.CapacityRequest, dictionary: RequestDictionary) -
         namespace=row.name(one.namespace, "namespace"),
         name=row.name(one.name, "name"),
         uid=one.uid,
-        created_s=_time(row, one.created, "created"),
+        created_s=row.time_s(one, "create_time"),
         class_name=row.needed(one.class_name, "class_name"),
         problem=one.problem,
         pod_sets=() if one.problem else tuple([_pod_set(row, each, dictionary) for each in one.pod_sets]),
-        valid_until_s=row.at_least(one.valid_until_s, 1, "valid_until_s") if one.HasField("valid_until_s") else 0,
+        max_seek_s=row.seconds(one.max_seek_time, "max_seek_time", 1) if one.HasField("max_seek_time") else 0,
         no_retry=one.no_retry,
         processor_instance=one.processor_instance,
-        provisioned_s=_time(row, one.provisioned, "provisioned"),
+        provisioned_s=row.time_s(one, "provision_time"),
         failed=one.failed,
         booking_expired=one.booking_expired,
         capacity_revoked=one.capacity_revoked,
@@ -58,9 +58,3 @@ def _pod_set(row: Row, one: pb.CapacityPodSet, dictionary: RequestDictionary) ->
     if not 1 <= one.count <= MOST_PODS:
         row.refuse("pod_sets.count", f"{one.count} is not a number of pods; use 1 to {MOST_PODS}")
     return CapacityPodSet(spec_of(row, one.spec, dictionary), labels_of(row, one.label_set, dictionary), one.count)
-
-
-def _time(row: Row, seconds: int, field: str) -> int:
-    if not 0 <= seconds <= MAX_TIME_S:
-        row.refuse(field, f"{seconds} s is not a time; use 0 to {MAX_TIME_S} s since 1970")
-    return seconds

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
@@ -147,6 +148,16 @@ class Row:
                 field, f"{time.seconds} s and {time.nanos} ns is not a time; use 0 to {MAX_TIME_S} s since 1970"
             )
         return time.seconds * 1_000_000_000 + time.nanos
+
+    def time_s(self, holder: Any, field: str) -> int:
+        """Return a time as whole Unix seconds, 0 = absent."""
+        return self.time_ns(holder, field) // 1_000_000_000
+
+    def seconds(self, length: Duration, field: str, least: int = 0) -> int:
+        """Return a duration of at least so many seconds, in whole ones; centuries count as `MAX_TIME_S`."""
+        if not (length.seconds >= least and 0 <= length.nanos < 1_000_000_000):
+            self.refuse(field, f"{length.seconds} s and {length.nanos} ns is too short; use at least {least} s")
+        return min(length.seconds, MAX_TIME_S)
 
 
 def check_unique(keys: Sequence[object], table: str, field: str) -> None:

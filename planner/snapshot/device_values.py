@@ -219,7 +219,7 @@ def read_class(row: Row, m: pb.DeviceClass) -> ClassOfDevices:
         row.needed(m.name, "name"),
         (*selectors, None) if m.unknown_selector else selectors,
         m.extended_resource_name,
-        m.created,
+        row.time_s(m, "create_time"),
     )
 
 

@@ -136,7 +136,8 @@ def _pod_spec(row: _SpecRow, m: pb.PodSpec, resources: Sequence[str]) -> PodRequ
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
         name = field.name
-        found[name] = read_requests(row, value, resources) if name == "requests" else _READ[name](row, value)
+        read = read_requests(row, value, resources) if name == "requests" else _READ[name](row, value)
+        found[f"{name}_s" if name in _DURATIONS else name] = read
     return PodRequirements(**found)
 
 
@@ -222,15 +223,15 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "priority": lambda _, priority: priority,
     "scheduler_name": lambda row, index: row.text(index, "scheduler_name"),
     "restart_policy": lambda row, code: row.code(code, _RESTART_POLICIES, "restart_policy"),
-    "termination_grace_period_s": lambda row, grace_s: row.at_least(grace_s, 0, "termination_grace_period_s"),
+    "termination_grace_period": lambda row, grace: row.seconds(grace, "termination_grace_period"),
     "safe_to_evict": lambda row, code: row.code(code, _SAFE_TO_EVICT, "safe_to_evict"),
     "local_storage": lambda _, has: has,
     "unsupported": lambda _, names: _sorted(names),
-    "topology_spread_timeout_s": lambda row, timeout_s: row.at_least(timeout_s, 0, "topology_spread_timeout_s"),
+    "topology_spread_timeout": lambda row, timeout: row.seconds(timeout, "topology_spread_timeout"),
     "enable_ds_eviction": lambda _, enabled: int(enabled),
     "exclusive_disks": lambda row, disks: _texts(row, disks, "exclusive_disks"),
     "read_only_disks": lambda row, disks: _texts(row, disks, "read_only_disks"),
-    "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
+    "scale_up_delay": lambda row, delay: row.seconds(delay, "scale_up_delay"),
     "ignored_by_slack": lambda _, ignored: ignored,
     "node_features": lambda row, names: _texts(row, names, "node_features"),
     "claims": _claims,
@@ -239,7 +240,9 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "never_preempts": lambda _, never: never,
     "requests_by_vpa": lambda _, by_vpa: by_vpa,
 }
-"""Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
+"""Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names; those of
+durations end with their unit there."""
+_DURATIONS: Final = ("termination_grace_period", "topology_spread_timeout", "scale_up_delay")
 
 
 def _volume(row: Row, m: pb.Volume) -> MountedVolume:

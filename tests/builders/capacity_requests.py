@@ -70,14 +70,14 @@ class CapacityOutcomes(NamedTuple):
     @property
     def outcomes(self) -> dict[str, str]:
         """Return the outcome by request."""
-        return {one.name: plan_pb2.CapacityOutcome.Code.Name(one.outcome) for one in self.decision.requests}
+        return {one.name: plan_pb2.CapacityRequestOutcome.Code.Name(one.outcome) for one in self.decision.requests}
 
     @property
     def growth(self) -> dict[str, int]:
         """Return the number of new nodes by group."""
         return {split.node_group: split.new_size - split.current_size for split in self.decision.splits}
 
-    def of(self, name: str) -> plan_pb2.CapacityAnswer:
+    def of(self, name: str) -> plan_pb2.CapacityRequestAnswer:
         """Return the answer to a request."""
         (one,) = [one for one in self.decision.requests if one.name == name]
         return one

@@ -135,10 +135,12 @@ class _Writer:
         self._write_slices(self._shuffled(world.slices))
         for one in self._shuffled(world.classes):
             known = [text for text in one.selectors if text is not None]
-            out.classes.add(
-                name=one.name, selectors=known, extended_resource_name=one.extended_resource, created=one.created_s,
+            row = out.classes.add(
+                name=one.name, selectors=known, extended_resource_name=one.extended_resource,
                 unknown_selector=None in one.selectors,
             )  # fmt: skip
+            if one.created_s:
+                row.create_time.seconds = one.created_s
         self._write_claims(self._shuffled(world.claims))
         for rule in self._shuffled(world.taint_rules):
             row = out.taint_rules.add(driver=rule.driver, pool=rule.pool, device=rule.device)

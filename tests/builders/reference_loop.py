@@ -55,7 +55,7 @@ class FakePlanner:
         answer.CopyFrom(self.answer)
         answer.request_id = request.request_id
         answer.snapshot_version = f"s{len(self.requests)}"
-        answer.state.scale_down.layout_version = len(self.requests)
+        answer.state.scale_down.undone_drains.times = len(self.requests)
         answer.state_version = f"t{len(self.requests)}"
         return answer
 

@@ -11,6 +11,7 @@ from google.protobuf.json_format import ParseDict
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.builders.money import Money, money_of
 from tests.certificates.replacement import offences
+from trimtab.clients.verdicts import not_replaced
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
@@ -47,7 +48,8 @@ class Outcome(NamedTuple):
     @property
     def kept(self) -> dict[str, str]:
         """Return why nodes stay."""
-        return {one.node: reason_pb2.ReplacementLimit.Code.Name(one.reason) for one in self.decision.kept}
+        name = reason_pb2.ReplacementLimit.Code.Name
+        return {one.node: name(one.not_replaced.reason) for one in not_replaced(self.answer)}
 
 
 def plan(

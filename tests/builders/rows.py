@@ -4,6 +4,8 @@ messages of `tests.builders.snapshots`.
 
 from typing import NamedTuple
 
+from google.protobuf.duration_pb2 import Duration
+
 from trimtab.planner.model.values import MountedVolume, NodeTraits, PodRequirements, TaintSpec
 from trimtab.planner.snapshot.columns import FLAG_GATED
 from trimtab.v1.snapshot_pb2 import PodPhase
@@ -80,3 +82,8 @@ class PodRow(NamedTuple):
     def gated(self) -> bool:
         """Whether a scheduling gate holds it back."""
         return bool(self.flags & FLAG_GATED)
+
+
+def length_of(seconds: int) -> Duration | None:
+    """Return a duration; None for -1, which is none."""
+    return None if seconds < 0 else Duration(seconds=seconds)

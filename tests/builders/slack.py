@@ -12,8 +12,8 @@ from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 NOW_S = 1_800_000_000
 GIB = 1 << 30
@@ -105,4 +105,4 @@ def five_nodes() -> Cluster:
 
 def dependent_count(state: pb.PlanState) -> int:
     """Return how many unneeded nodes of a state can go only because slack requests less without them."""
-    return opaque_state_pb2.ScaleDownOpaque.FromString(state.scale_down.opaque).fewer_placeholders
+    return OpaqueState.FromString(state.scale_down.opaque).fewer_placeholders

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.builders.device_snapshots import NO_WORLD, DeviceWorld, write_devices
-from tests.builders.rows import Labels, NodeRow, PodRow
+from tests.builders.rows import Labels, NodeRow, PodRow, length_of
 from trimtab.planner.model.values import (
     AffinityTerm,
     DeletionInProgress,
@@ -265,13 +265,13 @@ class _Writer:
             priority=spec.priority,
             scheduler_name=self._string(spec.scheduler_name),
             restart_policy=spec.restart_policy,
-            termination_grace_period_s=spec.termination_grace_period_s,
+            termination_grace_period=length_of(spec.termination_grace_period_s),
             safe_to_evict=spec.safe_to_evict,
             local_storage=spec.local_storage,
             unsupported=self._shuffled(spec.unsupported),
-            topology_spread_timeout_s=None if spec.topology_spread_timeout_s < 0 else spec.topology_spread_timeout_s,
+            topology_spread_timeout=length_of(spec.topology_spread_timeout_s),
             enable_ds_eviction=None if spec.enable_ds_eviction < 0 else bool(spec.enable_ds_eviction),
-            scale_up_delay_s=None if spec.scale_up_delay_s < 0 else spec.scale_up_delay_s,
+            scale_up_delay=length_of(spec.scale_up_delay_s),
             ignored_by_slack=spec.ignored_by_slack,
             never_preempts=spec.never_preempts,
             requests_by_vpa=spec.requests_by_vpa,

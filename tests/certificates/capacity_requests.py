@@ -17,7 +17,7 @@ from trimtab.common.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 Kind = plan_pb2.CapacityClassKind
 CLASSES = {
     "check-capacity.autoscaling.x-k8s.io": Kind.CHECK_CAPACITY,
@@ -150,16 +150,14 @@ def lives(plan: _CapacityPlan) -> Iterator[str]:
         expected: tuple[int, ...] = (Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.NOT_FOUND)
         if plan.kind[request.class_name] == Kind.CHECK_CAPACITY and request.no_retry:
             expected = (Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.FAILED)
-        if request.provisioned:
+        seek_s = request.max_seek_time.seconds or plan.given.max_seek_time.seconds or SEEK_S
+        if request.HasField("provision_time"):
             expected = (Outcome.BOOKED, Outcome.REVOKED)
-            if request.provisioned + booking_s <= plan.now_s:
+            if request.provision_time.seconds + booking_s <= plan.now_s:
                 expected = (Outcome.BOOKING_EXPIRED,)
             if count and started >= count:
                 expected = (Outcome.CONSUMED,)
-        elif (
-            request.created
-            and request.created + (request.valid_until_s or plan.given.max_seek_time.seconds or SEEK_S) <= plan.now_s
-        ):
+        elif request.HasField("create_time") and request.create_time.seconds + seek_s <= plan.now_s:
             expected = (Outcome.EXPIRED,)
         elif request.problem:
             expected = (Outcome.INVALID,)

@@ -16,7 +16,7 @@ KNOWN_KINDS = {"ReplicationController", "ReplicaSet", "StatefulSet", "Job"}
 
 def goes_with_its_node(pod: Pod, now_s: int, cutoff: int) -> bool:
     """Return whether a pod needs no place when its node goes."""
-    grace = pod.spec.termination_grace_period_s if pod.spec.HasField("termination_grace_period_s") else 30
+    grace = pod.spec.termination_grace_period.seconds if pod.spec.HasField("termination_grace_period") else 30
     overdue = pod.deletion_s > 0 and pod.deletion_s + grace + 30 < now_s
     return bool(pod.flags & (MIRROR | DAEMON)) or pod.ended or overdue or pod.spec.priority < cutoff
 

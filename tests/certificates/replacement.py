@@ -25,6 +25,7 @@ from tests.certificates.disruption import (
 from tests.certificates.new_nodes import new_node_of
 from tests.certificates.scale_down import selects
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import destinations, moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -58,6 +59,7 @@ class Plan:
             for key, pod in self.pods.items()
             if pod.node in self.nodes and not pod.ended and pod.spec.priority >= self.cutoff
         }
+        self.kept = tuple(not_replaced(answer))
         self.protected = self._protected()
         self.size = {key: group.target_size for key, group in self.cluster.groups.items()}
 
@@ -122,13 +124,13 @@ def _whole(plan: Plan) -> Iterator[str]:
     if len(decision.waves) > (given.max_waves or 10):
         yield f"{len(decision.waves)} waves"
     leaving = [one.node for wave in decision.waves for one in wave.leaving]
-    listed = Counter([*leaving, *(one.node for one in decision.kept)])
+    listed = Counter([*leaving, *(one.node for one in plan.kept)])
     yield from (f"{name} is listed {count} times" for name, count in sorted(listed.items()) if count > 1)
     if decision.result in {Result.REPLACEMENT_PLANNED, Result.REPLACEMENT_NOTHING_PAYS}:
         priced = {n for n in plan.nodes if plan.group_of[n] and not math.isnan(plan.price(plan.group_of[n]))}
         yield from (f"{name} is neither replaced nor kept" for name in sorted(priced - set(listed)))
-    yield from (f"{one.node} is kept without reason" for one in decision.kept if not one.reason)
-    yield from (f"{one.node} may save {one.saving_per_hour}" for one in decision.kept if one.saving_per_hour < 0)
+    yield from (f"{one.node} is kept without reason" for one in plan.kept if not one.not_replaced.reason)
+    yield from (f"{one.node} may save less than 0" for one in plan.kept if one.not_replaced.saving_per_hour < 0)
     if sum(one.chosen for one in decision.frontier) != bool(decision.waves):
         yield "not exactly one option is chosen"
     savings = [one.saving_per_hour for one in decision.frontier]
@@ -142,7 +144,7 @@ def _wave(plan: Plan, number: int, wave: plan_pb2.ReplacementWave) -> Iterator[s
     gone = {one.node for one in wave.leaving}
     if len(gone) > (given.max_leaving_nodes or 10) or len(wave.new_nodes) > (given.max_surge_nodes or 10):
         yield f"{len(gone)} nodes leave and {len(wave.new_nodes)} come"
-    for name in [*gone, *(one.node for one in plan.decision.kept if one.node in gone)]:
+    for name in [*gone, *(one.node for one in plan.kept if one.node in gone)]:
         row = plan.cluster.nodes[name]
         if name not in plan.known & plan.nodes or row.scale_down_disabled or not row.node_group:
             yield f"{name} may not leave"
@@ -216,7 +218,7 @@ def _overdrawn_in_turn(cluster: Cluster, pods: list[Pod]) -> Iterator[str]:
 
 def _node_budgets(plan: Plan, gone: set[str]) -> Iterator[str]:
     """Check the budgets for nodes that always hold and count all reasons."""
-    for budget in plan.settings.replacement.budgets:
+    for budget in plan.settings.planner.disruption_budgets:
         if budget.schedule or budget.reasons:
             continue
         counted = {

@@ -22,8 +22,8 @@ from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
-FILES = ("snapshot.proto", "plan.proto")
-OF_SNAPSHOT, OF_PLAN = (columns(file) for file in FILES)
+FILES = ("snapshot.proto", "devices.proto", "plan.proto")
+OF_SNAPSHOT, OF_PLAN = [*columns("snapshot.proto"), *columns("devices.proto")], columns("plan.proto")
 OF_STATE = [one for one in OF_PLAN if one.message != "PodCostShare"]  # which only answers have
 OTHER_BYTES = {
     "SnapshotPart.data", "ScaleUpState.opaque", "ScaleDownState.opaque",

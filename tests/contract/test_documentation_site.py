@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders.documentation import PAGES, ROOT, text_of
+from tests.builders.documentation import PAGES, ROOT, blocks, text_of
+from trimtab.actuator.tracker.states import State
+from trimtab.actuator.tracker.transitions import EDGES
 
 CONFIGURATION = yaml.safe_load((ROOT / ".ci/mkdocs.yml").read_text(encoding="utf-8"))
 MOST_LINES = 200
@@ -96,6 +98,22 @@ def test_the_layout_in_contributing_names_every_package_and_nothing_else() -> No
         unknown = {name for name in named if not (ROOT / folder / name).exists()}
         modules = {name for name in unknown if (ROOT / folder / f"{name}.py").exists()}
         assert (missing, unknown - modules) == (set(), set()), folder
+
+
+def test_the_picture_of_a_deletion_has_every_edge_of_the_trackers_table_and_no_other() -> None:
+    (picture,) = [block.text for block in blocks("mermaid") if "stateDiagram" in block.text]
+    drawn = {
+        (source, target, event)
+        for source, target, events in re.findall(r"^  (\w+) --> (\w+): (.*)$", picture, re.MULTILINE)
+        for event in events.split(", ")
+    }
+    # The table has one target for each event; a rolled back deletion that a caller cancelled is CANCELLED, not FAILED.
+    cancelled = (State.ROLLING_BACK.name, State.CANCELLED.name, "RolledBack")
+    assert drawn == {*((edge.source.name, edge.target.name, edge.event.__name__) for edge in EDGES), cancelled}
+    ends = {state for edge in EDGES for state in (edge.source.name, edge.target.name)} | {State.CANCELLED.name}
+    assert set(re.findall(r"^  (\w+) --> \[\*\]$", picture, re.MULTILINE)) == ends - {
+        edge.source.name for edge in EDGES
+    }
 
 
 @pytest.mark.parametrize("page", PAGES)

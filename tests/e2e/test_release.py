@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import platform
 import re
 import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -18,6 +20,22 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 IMAGE = "registry.example/ours/trimtab"
+WHEEL = f"trimtab-{VERSION}-py3-none-manylinux_2_17_{platform.machine()}.whl"
+COUNTED = """
+import sys
+from numba.core import event
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, event): compiled.append(event)
+    def on_end(self, event): pass
+event.register("numba:compile", Listener())
+from trimtab.clients.cli import run_app
+try:
+    run_app()
+finally:
+    print(len(compiled), "kernels compiled", file=sys.stderr)
+"""
+"""The command, and the number of compilations."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +51,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_release_has_each_file_and_its_checksum(release: Path) -> None:
     built = {
-        f"trimtab-{VERSION}-py3-none-any.whl", f"trimtab-{VERSION}.tar.gz", f"trimtab-{VERSION}.tgz",
+        f"trimtab-{VERSION}-py3-none-any.whl", WHEEL, f"trimtab-{VERSION}.tar.gz", f"trimtab-{VERSION}.tgz",
         f"trimtab-{VERSION}.cdx.json",
     }  # fmt: skip
     assert {path.name for path in release.iterdir()} == {*built, "SHA256SUMS"}
@@ -45,6 +63,27 @@ def test_the_wheel_of_a_release_has_its_version(release: Path) -> None:
     with zipfile.ZipFile(release / f"trimtab-{VERSION}-py3-none-any.whl") as wheel:
         metadata = wheel.read(f"trimtab-{VERSION}.dist-info/METADATA").decode()
     assert f"\nVersion: {VERSION}\n" in metadata
+
+
+def test_a_user_of_the_wheel_of_this_architecture_compiles_nothing(release: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=100)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", f"{release / WHEEL}[planner]"]
+    subprocess.run(install, check=True, timeout=300)
+    recording = ROOT / "clients" / "data" / "recordings" / "openshift-vsphere.json.gz"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    for options in ([], ["--decision", "scale-up,slack,replacement,pod-costs"]):
+        command = [python, "-c", COUNTED, "plan", recording, *options]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200
+        )
+        assert done.returncode == 0, done.stderr
+        assert "0 kernels compiled" in done.stderr
+        assert "nodes can go" in done.stdout
 
 
 def test_the_chart_of_a_release_names_the_image_of_its_version(release: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.parity.recordings import VOLUME_PLUGINS, claim_is_unusable
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import reason_pb2
 
 SCHEDULER_ORDER = (

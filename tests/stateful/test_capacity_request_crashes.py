@@ -97,7 +97,7 @@ def test_a_death_at_any_moment_neither_orders_nor_books_twice_and_forgets_nothin
     true = {one["type"]: one["reason"] for one in conditions(stage) if one["status"] == "True"}
     assert true == {"Accepted": "Accepted", "Provisioned": "CapacityIsProvisioned"}
     (one,) = answer_now(stage).capacity_requests.requests
-    assert (one.outcome, one.booked_count) == (plan_pb2.CapacityOutcome.BOOKED, PODS)
+    assert (one.outcome, one.booked_count) == (plan_pb2.CapacityRequestOutcome.BOOKED, PODS)
     stage.time.now_s += 601
     round_of(stage, 9)
     assert {one["type"] for one in conditions(stage)} == {"Accepted", "Provisioned", "BookingExpired"}

@@ -31,7 +31,7 @@ OTHERS: dict[str, list[Json]] = {
     "choice": [{}, {"choice": "CAREFUL"}, {"choice": "MOST_SAVED_PER_EVICTION"}],
     "least": [{}, {}, {"minSavingShare": 0, "stabilityMargin": 0}, {"minSavingPerEviction": 0.05}],
     "stable": [{}, {}, {"stableTime": "240s"}],
-    "budgets": [{}, {}, {"budgets": [{"maxNodes": "1"}]}],
+    "budgets": [{}, {}, {"disruptionBudgets": [{"maxNodes": "1"}]}],
 }
 """One of these is drawn for each concern."""
 
@@ -60,7 +60,9 @@ class Loops:
     def request(self) -> plan_pb2.PlanRequest:
         made = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.REPLACEMENT], seed=self.world.loop)
         made.now.seconds = self.world.now_s
-        ParseDict({"replacement": self.settings}, made.settings)
+        budgets = {name: value for name, value in self.settings.items() if name == "disruptionBudgets"}
+        others = {name: value for name, value in self.settings.items() if name not in budgets}
+        ParseDict({"replacement": others, "planner": budgets}, made.settings)
         return made
 
     def plan(self) -> plan_pb2.PlanResponse:

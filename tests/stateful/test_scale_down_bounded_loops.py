@@ -14,7 +14,7 @@ from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, ShrinkingCluster
 from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import plan_pb2
-from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 # Results of failed simulations expire quickly, so the same nodes must be evaluated again and again.
 FORGETFUL: Json = SETTINGS | {"unremovableNodeRecheckTimeout": "1s", "utilizationThreshold": 1.0}
@@ -97,7 +97,7 @@ def test_the_queue_is_kept_when_the_node_at_its_head_is_gone() -> None:
         assert not now & looked_at, "nobody twice while others wait"
         looked_at |= now
         state = found.state
-        head = state.strings[ScaleDownOpaque.FromString(state.opaque).resume_at]
+        head = state.strings[OpaqueState.FromString(state.opaque).resume_at]
         objects = [one for one in objects if one["metadata"]["name"] not in {head, f"p-{head}"}]
         for one in objects:
             if one["kind"] == "NodeGroup":

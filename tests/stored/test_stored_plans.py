@@ -10,7 +10,9 @@ from structlog.testing import capture_logs
 
 from tests.stored.plan_history import CLUSTER, FIRST_S, SNAPSHOT, STATE, STEP_S, WANTED, ask, known, snapshot
 from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
+from trimtab.planner.placement.state_columns import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STATE).exists())
 KEPT_S = FIRST_S + STEP_S
@@ -69,12 +71,11 @@ def test_a_future_layout_of_the_opaque_parts_is_dropped_with_notes_and_everythin
     later = plan_pb2.PlanState()
     later.CopyFrom(first.state)
     for part in (later.scale_up, later.scale_down):  # All of the others is typed.
-        part.layout_version += 1
-        part.opaque = b"of another layout"
+        part.opaque = OpaqueState(layout_version=LAYOUT_VERSION + 1, search_start=1).SerializeToString()
     answer = ask(snapshot(), later, KEPT_S)
     assert [one.split(":")[0] for one in answer.diagnostics.notes if "opaque" in one] == [
-        "the opaque part of the scale-up state was dropped (its layout is 3, not 2)",
-        "the opaque part of the scale-down state was dropped (its layout is 5, not 4)",
+        "the opaque part of the scale-up state was dropped (its layout is 6, not 5)",
+        "the opaque part of the scale-down state was dropped (its layout is 6, not 5)",
     ]
     assert known(answer) == known(ask(snapshot(), first.state, KEPT_S))
     assert set(known(answer)["unneeded"].values()) == {FIRST_S}

@@ -16,7 +16,7 @@ from trimtab.clients.cli.sentences import codes_of
 from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone
 from trimtab.clients.verdicts import going, staying
-from trimtab.predicate_texts import clause_of
+from trimtab.reason_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_REASONS, MOST_OFFENDERS = 6, 3

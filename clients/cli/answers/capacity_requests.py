@@ -12,7 +12,7 @@ from trimtab.clients.cli.answers.costs import money
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Result = reason_pb2.CapacityRequestsResult
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 RESULTS: Final = {
     _Result.UNSPECIFIED: "nothing was decided",
     _Result.CAPACITY_REQUESTS_NONE: "there are none of the classes that are answered",
@@ -65,11 +65,11 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
 _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED, Outcome.CONSUMED))
 
 
-def _grows(one: plan_pb2.CapacityAnswer, group: str) -> bool:
+def _grows(one: plan_pb2.CapacityRequestAnswer, group: str) -> bool:
     """Return whether a node group grows for a request."""
     return one.needs_new_nodes and any(place.node_group == group for place in one.places)
 
 
-def sentence(one: plan_pb2.CapacityAnswer) -> str:
+def sentence(one: plan_pb2.CapacityRequestAnswer) -> str:
     """Return what is answered to a request."""
     return f"{one.namespace}/{one.name} {OUTCOMES[one.outcome]}: {one.detail}"

@@ -22,8 +22,7 @@ from trimtab.clients.cli.timers import remaining_s, threshold
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import GOES
 from trimtab.places import moves_by_node
-from trimtab.predicate_texts import clause_of
-from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
+from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES, clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NodeReason = reason_pb2.UnremovableReason

@@ -13,9 +13,11 @@ from rich.table import Table
 from trimtab.clients.cli.amounts import counted, duration, percent, shown_of, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.sentences import LIMIT_SENTENCES, REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.reason_texts import LIMIT_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_ROWS: Final = 10
@@ -33,7 +35,7 @@ class KeptFor(NamedTuple):
     """
 
     why: str
-    nodes: Sequence[plan_pb2.KeptNode]
+    nodes: Sequence[plan_pb2.NodeVerdict]
     saving_per_hour: float
 
 
@@ -55,7 +57,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     if decision.frontier:
         yield ""
         yield _table("From careful to bold", FRONTIER_COLUMNS, frontier_rows(decision), words=(8,))
-    if decision.kept:
+    if any(not_replaced(answer.response)):
         yield ""
         yield _kept(answer)
     if answer.verbose and decision.excluded:
@@ -180,16 +182,16 @@ def _disturbed(option: plan_pb2.ReplacementOption) -> str:
     return f"{option.evicted_pod_count:,}{more}"
 
 
-def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:
+def kept_by_reason(answer: plan_pb2.PlanResponse) -> list[KeptFor]:
     """Return the nodes that stay by the condition that keeps them, the most money first."""
-    alike: dict[str, list[plan_pb2.KeptNode]] = {}
-    for one in decision.kept:
-        alike.setdefault(why_not_replaced(one), []).append(one)
+    alike: dict[str, list[plan_pb2.NodeVerdict]] = {}
+    for one in not_replaced(answer):
+        alike.setdefault(one.not_replaced.why, []).append(one)
     found = [
         KeptFor(
             why,
-            sorted(nodes, key=lambda one: (-one.saving_per_hour, one.node)),
-            sum(one.saving_per_hour for one in nodes),
+            sorted(nodes, key=lambda one: (-one.not_replaced.saving_per_hour, one.node)),
+            sum(one.not_replaced.saving_per_hour for one in nodes),
         )
         for why, nodes in alike.items()
     ]
@@ -199,7 +201,7 @@ def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:
 def example(kept: KeptFor) -> str:
     """Return the node, or the pod in its way, that keeps most."""
     first = kept.nodes[0]
-    return first.blocking_pod or first.node
+    return first.not_replaced.blocking_pod or first.node
 
 
 def _leaving(answer: PlanAnswer) -> Table:
@@ -221,12 +223,12 @@ def _leaving(answer: PlanAnswer) -> Table:
 
 def _kept(answer: PlanAnswer) -> Table:
     """Return what keeps the other nodes, by what replacing each alone would save at most."""
-    decision = answer.response.replacement
-    count, which = len(decision.kept), "other " if decision.waves else ""
+    count = sum(1 for _ in not_replaced(answer.response))
+    which = "other " if answer.response.replacement.waves else ""
     title = f"What keeps the {which}{'node' if count == 1 else f'{count:,} nodes'} with a price"
     rows = [
         (f"{len(one.nodes):,}", money(one.saving_per_hour), f"{one.why} (such as {example(one)})")
-        for one in kept_by_reason(decision)
+        for one in kept_by_reason(answer.response)
     ]
     return _table(title, ("nodes", "an hour at most", "because"), rows, words=(2,))
 

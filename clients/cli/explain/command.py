@@ -263,9 +263,7 @@ def _print_node(
     explanation = explain_node(view, name, answer, request, homeless)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}
-    replaced = (
-        explain_replacement(name, answer.replacement, is_asked=is_asked) if answer.HasField("replacement") else None
-    )
+    replaced = explain_replacement(name, answer, is_asked=is_asked) if answer.HasField("replacement") else None
     if output is not Format.TABLE:
         names = plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name
         more = {names[field].json_name: as_document(part) for field, part in found.items()}

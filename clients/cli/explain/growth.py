@@ -27,8 +27,8 @@ from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCE
 from trimtab.clients.cli.spread_causes import domains_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.places import destinations, is_upcoming, node_group
-from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.prices import HOURS_A_MONTH
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

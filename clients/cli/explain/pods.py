@@ -15,7 +15,7 @@ from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.causes import cause
 from trimtab.clients.cli.device_causes import OF_DEVICES, device_causes
 from trimtab.clients.cluster_view import ClusterView, ShownPod
-from trimtab.predicate_texts import clause_of
+from trimtab.reason_texts import clause_of
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -15,8 +15,8 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
 from trimtab.clients.cli.output import as_document
-from trimtab.clients.cli.sentences import why_not_replaced
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -36,7 +36,7 @@ class ReplacedNodeExplanation:
     is_asked: bool
     wave: int
     leaving: plan_pb2.ReplacedNode | None
-    kept: plan_pb2.KeptNode | None
+    kept: plan_pb2.NotReplaced | None
 
     @cached_property
     def moves(self) -> dict[str, str]:
@@ -57,13 +57,12 @@ def has_price(view: ClusterView, name: str) -> bool:
     return view.nodes[name].node_group in view.groups and view.price(name) is not None
 
 
-def explain_replacement(
-    name: str, decision: plan_pb2.ReplacementDecision, *, is_asked: bool
-) -> ReplacedNodeExplanation:
-    """Find a node in a decision."""
+def explain_replacement(name: str, answer: plan_pb2.PlanResponse, *, is_asked: bool) -> ReplacedNodeExplanation:
+    """Find a node in the decision."""
+    decision = answer.replacement
     found = ((at, one) for at, wave in enumerate(decision.waves, 1) for one in wave.leaving if one.node == name)
     wave, leaving = next(found, (0, None))
-    kept = next((one for one in decision.kept if one.node == name), None)
+    kept = next((one.not_replaced for one in not_replaced(answer) if one.node == name), None)
     return ReplacedNodeExplanation(name, decision, is_asked, wave, leaving, kept)
 
 
@@ -111,11 +110,11 @@ def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.Replaced
         yield f"  {counted(count, 'pod')} → [cyan]{escape(to)}[/cyan]"
 
 
-def _kept_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.KeptNode) -> Iterator[str]:
+def _kept_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.NotReplaced) -> Iterator[str]:
     """Yield the condition that keeps it, and what replacing it alone would save at most without it."""
     decision, code = explanation.decision, _Limit.Code.Name(node.reason)
     what = "It is not replaced" if explanation.is_asked else "`--decision replacement` would not replace it"
-    yield f"[yellow]{what}[/yellow]: {escape(why_not_replaced(node))} [dim]({code})[/dim]."
+    yield f"[yellow]{what}[/yellow]: {escape(node.why)} [dim]({code})[/dim]."
     if node.blocking_pod:
         yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] is in the way."
     if node.reason == _Limit.NOTHING_CHEAPER or not node.saving_per_hour:

@@ -10,7 +10,7 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, as_document, print_document, print_lines, stdout_console
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 
 
@@ -27,7 +27,7 @@ def print_request(
 
 def _answer(
     planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest
-) -> plan_pb2.CapacityAnswer:
+) -> plan_pb2.CapacityRequestAnswer:
     """Ask the planner for the answer to one request."""
     known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}
     if key not in known:
@@ -48,7 +48,7 @@ def _answer(
     )
 
 
-def request_lines(one: plan_pb2.CapacityAnswer) -> Iterator[str]:
+def request_lines(one: plan_pb2.CapacityRequestAnswer) -> Iterator[str]:
     """Yield the explanation as lines of rich text."""
     name = escape(f"{one.namespace}/{one.name}")
     yield f"[bold]ProvisioningRequest {name}[/bold] {OUTCOMES[one.outcome]}."

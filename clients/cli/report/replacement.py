@@ -44,7 +44,7 @@ def replacement_tables(answer: PlanAnswer) -> Iterator[Table]:
     yield Table("Replacement from careful to bold", FRONTIER_COLUMNS, plans, sentences=(FRONTIER_COLUMNS[-1],))
     columns = ("", "nodes", "an hour at most")
     note = "What replacing each node alone would save at most, if the condition were lifted."
-    yield Table("What keeps nodes from being replaced", columns, tuple(_kept(decision)), note, is_folded=True)
+    yield Table("What keeps nodes from being replaced", columns, tuple(_kept(answer.response)), note, is_folded=True)
 
 
 def frontier_chart(answer: PlanAnswer) -> Chart | None:
@@ -120,10 +120,10 @@ def _moves(wave: plan_pb2.ReplacementWave) -> Iterator[str]:
         yield f"and {len(wave.leaving) - MOST_NODES:,} more"
 
 
-def _kept(decision: plan_pb2.ReplacementDecision) -> Iterator[Line]:
-    for kept in kept_by_reason(decision):
+def _kept(answer: plan_pb2.PlanResponse) -> Iterator[Line]:
+    for kept in kept_by_reason(answer):
         more = tuple(
-            f"{one.node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
-            for one in kept.nodes[:MOST_NODES]
+            f"{node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
+            for node, one in ((node.node, node.not_replaced) for node in kept.nodes[:MOST_NODES])
         )
         yield Line((kept.why, f"{len(kept.nodes):,}", money(kept.saving_per_hour)), more)

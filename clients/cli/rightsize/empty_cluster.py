@@ -64,7 +64,7 @@ def empty_cluster(snapshot: pb.ClusterSnapshot) -> EmptyCluster:
         node.unschedulable, node.node_group = True, ""
     _add_daemon_templates(base, view)
     for spec in base.pod_specs:
-        spec.ClearField("scale_up_delay_s")
+        spec.ClearField("scale_up_delay")
     pods, dropped = _pods(base, view, kept)
     cluster = Application(base)
     cluster.add(pb.SnapshotDelta(changed=pb.ClusterSnapshot(strings=[""]), deleted_pods=dropped))

@@ -38,8 +38,7 @@ const (
 	ReplacementStage_WAITING ReplacementStage_Code = 3
 	// The saving is achieved; the nodes that leave are being deleted.
 	ReplacementStage_DRAINING ReplacementStage_Code = 4
-	// Nodes that do not leave lose the soft taint, and new nodes that serve
-	// nothing go again.
+	// Nodes that do not leave lose the soft taint, and new nodes that serve nothing go again.
 	ReplacementStage_ROLLING_BACK ReplacementStage_Code = 5
 	// At least one node was replaced. Final.
 	ReplacementStage_DONE ReplacementStage_Code = 6
@@ -255,8 +254,7 @@ const (
 	DeletionState_FAILED DeletionState_Code = 7
 	// Cancelled and rolled back. Final.
 	DeletionState_CANCELLED DeletionState_Code = 8
-	// Failed or cancelled; the taint is being removed. FAILED or CANCELLED
-	// follows.
+	// Failed or cancelled; the taint is being removed. FAILED or CANCELLED follows.
 	DeletionState_ROLLING_BACK DeletionState_Code = 9
 )
 
@@ -428,11 +426,10 @@ func (x *GetActuatorInfoResponse) GetLeader() bool {
 // The answers to ProvisioningRequests, from which their conditions follow.
 type ApplyCapacityStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those of `CapacityRequestsDecision.requests`, none twice; without those
-	// whose new nodes the cloud has refused. At most 10,000.
-	Requests []*CapacityAnswer `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
-	// checked.
+	// Those of `CapacityRequestsDecision.requests`, none twice; without those whose new nodes the cloud has refused. At
+	// most 10,000.
+	Requests []*CapacityRequestAnswer `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -468,7 +465,7 @@ func (*ApplyCapacityStatusRequest) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ApplyCapacityStatusRequest) GetRequests() []*CapacityAnswer {
+func (x *ApplyCapacityStatusRequest) GetRequests() []*CapacityRequestAnswer {
 	if x != nil {
 		return x.Requests
 	}
@@ -487,15 +484,13 @@ type ApplyCapacityStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Requests whose status was written.
 	WrittenCount int32 `protobuf:"varint,1,opt,name=written_count,json=writtenCount,proto3" json:"written_count,omitempty"`
-	// Requests that had the status already, that no longer exist, or that are
-	// another object of the same name.
+	// Requests that had the status already, that no longer exist, or that are another object of the same name.
 	UnchangedCount int32 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
 	// Requests that could not be written.
 	FailedCount int32 `protobuf:"varint,3,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Requests left for the next call by the limit of one call.
 	LeftCount int32 `protobuf:"varint,4,opt,name=left_count,json=leftCount,proto3" json:"left_count,omitempty"`
-	// Why requests could not be written, for people, as "namespace/name: why"; the
-	// first 100.
+	// Why requests could not be written, for people, as "namespace/name: why"; the first 100.
 	Failures      []string `protobuf:"bytes,5,rep,name=failures,proto3" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -569,27 +564,22 @@ func (x *ApplyCapacityStatusResponse) GetFailures() []string {
 // Nodes to remove.
 type StartDeletionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
-	// actuator's own requests. REQUIRED.
+	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+	// registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The nodes, without repetition, at most 10,000. REQUIRED.
 	Nodes []*NodeToDelete `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// Time of the plan (`PlanRequest.now`). All nodes are refused when it is too
-	// old, or further ahead of the actuator's clock than its `--max-clock-skew`.
-	// OPTIONAL: absent = not checked.
+	// Time of the plan (`PlanRequest.now`). All nodes are refused when it is too old, or further ahead of the actuator's
+	// clock than its `--max-clock-skew`. OPTIONAL: absent = not checked.
 	PlanTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
 	// Version of the plan's snapshot, for the log. OPTIONAL.
 	SnapshotVersion string `protobuf:"bytes,4,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	// Most nodes being deleted at a time, including those in progress. OPTIONAL:
-	// 0 = the actuator's own limit.
+	// Most nodes being deleted at a time, including those in progress. OPTIONAL: 0 = the actuator's own limit.
 	MaxParallelism int32 `protobuf:"varint,5,opt,name=max_parallelism,json=maxParallelism,proto3" json:"max_parallelism,omitempty"`
-	// Most nodes being drained at a time, including those in progress. OPTIONAL:
-	// 0 = the actuator's own limit.
+	// Most nodes being drained at a time, including those in progress. OPTIONAL: 0 = the actuator's own limit.
 	MaxDrainParallelism int32 `protobuf:"varint,6,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3" json:"max_drain_parallelism,omitempty"`
-	// Epoch of the caller's leadership; increases with each new leader, such as
-	// `Lease.epoch` of the reference loop. A request with a lower epoch than one
-	// that was accepted before is refused with FAILED_PRECONDITION /
+	// Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+	// request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
 	// EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -680,15 +670,13 @@ type NodeToDelete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name. REQUIRED.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Whether to drain its pods. If false, a node that has pods to move is
-	// refused.
+	// Whether to drain its pods. If false, a node that has pods to move is refused.
 	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
 	// What the plan assumed. OPTIONAL: absent = not checked.
 	Assumption *NodeAssumption `protobuf:"bytes,3,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	// `UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
-	// value are all accepted, or none of them, and no pod of them is evicted
-	// before the drains of all of them have begun; if one cannot begin, all are
-	// rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
+	// `UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same value are all accepted, or none of them,
+	// and no pod of them is evicted before the drains of all of them have begun; if one cannot begin, all are rolled
+	// back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
 	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -874,15 +862,13 @@ func (x *NodeDeletionAnswer) GetDetail() string {
 // A scale-up.
 type ScaleUpRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
-	// actuator's own requests. REQUIRED.
+	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+	// registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The planner's splits. REQUIRED.
 	Splits []*ScaleUpSplit `protobuf:"bytes,2,rep,name=splits,proto3" json:"splits,omitempty"`
-	// Epoch of the caller's leadership; increases with each new leader, such as
-	// `Lease.epoch` of the reference loop. A request with a lower epoch than one
-	// that was accepted before is refused with FAILED_PRECONDITION /
+	// Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+	// request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
 	// EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1062,14 +1048,12 @@ func (x *ScaleUpAnswer) GetReason() GrowthReason_Code {
 // Target sizes to lower.
 type LowerTargetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
-	// actuator's own requests. REQUIRED.
+	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+	// registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The reductions, one for each node group. REQUIRED.
 	Reductions []*TargetReduction `protobuf:"bytes,2,rep,name=reductions,proto3" json:"reductions,omitempty"`
-	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
-	// checked.
+	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1239,36 +1223,30 @@ func (x *LowerTargetsResponse) GetReductions() []*ScaleUpAnswer {
 // Nodes to replace.
 type StartReplacementRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
-	// actuator's own requests. REQUIRED.
+	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+	// registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// New nodes and nodes that leave: at most 1,000 of each, names without
-	// repetition, at least one that leaves. A destination that names none of the
-	// new nodes names a node that exists. REQUIRED.
+	// New nodes and nodes that leave: at most 1,000 of each, names without repetition, at least one that leaves. A
+	// destination that names none of the new nodes names a node that exists. REQUIRED.
 	Wave *ReplacementWave `protobuf:"bytes,2,opt,name=wave,proto3" json:"wave,omitempty"`
-	// Time of the plan (`PlanRequest.now`). The replacement is refused when it is
-	// too old, or further ahead of the actuator's clock than its
-	// `--max-clock-skew`. OPTIONAL: absent = not checked.
+	// Time of the plan (`PlanRequest.now`). The replacement is refused when it is too old, or further ahead of the
+	// actuator's clock than its `--max-clock-skew`. OPTIONAL: absent = not checked.
 	PlanTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
 	// Version of the plan's snapshot, for the log. OPTIONAL.
 	SnapshotVersion string `protobuf:"bytes,4,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	// Least saving for one hour by the nodes that really came: with less, nothing
-	// is drained, and the replacement is rolled back. Below 0 for a wave that
-	// pays only with later ones. OPTIONAL: absent = 0.
+	// Least saving for one hour by the nodes that really came: with less, nothing is drained, and the replacement is
+	// rolled back. Below 0 for a wave that pays only with later ones. OPTIONAL: absent = 0.
 	MinSavingPerHour *float64 `protobuf:"fixed64,5,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// How long new nodes may take to become ready, for each attempt. > 0 s, at
-	// most 24 h. OPTIONAL: absent = 15 min.
+	// How long new nodes may take to become ready, for each attempt. > 0 s, at most 24 h. OPTIONAL: absent = 15 min.
 	ReadyTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=ready_timeout,json=readyTimeout,proto3" json:"ready_timeout,omitempty"`
-	// Most node groups tried in place of one that gives no node, of
-	// `ReplacementNode.alternatives`. 0 to 20. OPTIONAL: 0 = none.
+	// Most node groups tried in place of one that gives no node, of `ReplacementNode.alternatives`. 0 to 20. OPTIONAL: 0
+	// = none.
 	MaxAlternatives int32 `protobuf:"varint,7,opt,name=max_alternatives,json=maxAlternatives,proto3" json:"max_alternatives,omitempty"`
-	// Price of a node for one hour by node group, for alternatives: one that has
-	// no price here nor from the cloud is not tried. >= 0. OPTIONAL.
+	// Price of a node for one hour by node group, for alternatives: one that has no price here nor from the cloud is not
+	// tried. >= 0. OPTIONAL.
 	PricesPerHour map[string]float64 `protobuf:"bytes,8,rep,name=prices_per_hour,json=pricesPerHour,proto3" json:"prices_per_hour,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Epoch of the caller's leadership; increases with each new leader, such as
-	// `Lease.epoch` of the reference loop. A request with a lower epoch than one
-	// that was accepted before is refused with FAILED_PRECONDITION /
+	// Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+	// request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
 	// EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
 	Epoch         int64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1545,8 +1523,8 @@ func (x *CancelReplacementResponse) GetNotCancelled() []string {
 // Soft taints.
 type ApplyTaintsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes that should carry the soft taint; it is removed from all others. Nodes
-	// that take part in a replacement in progress are left as they are.
+	// Nodes that should carry the soft taint; it is removed from all others. Nodes that take part in a replacement in
+	// progress are left as they are.
 	UnneededNodes []string `protobuf:"bytes,1,rep,name=unneeded_nodes,json=unneededNodes,proto3" json:"unneeded_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1653,30 +1631,23 @@ func (x *ApplyTaintsResponse) GetLeftCount() int32 {
 	return 0
 }
 
-// Pod deletion costs to write: annotations
-// `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
-// `scheduling.alpha.kubernetes.io/cost` (the negated number: higher goes first)
-// and `trimtab.dev/pod-cost-time` (when it was decided). While more than one
-// pod of a group is being written, one of them has
-// `trimtab.dev/pod-cost-unfinished`: readers must not use the group's costs
-// then. A group with `ranked_after_each_removal` is written as one PodGroupCost
-// object instead, whose costs change together. No pod may be named twice; at
-// most 200,000 in total.
+// Pod deletion costs to write: annotations `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
+// `scheduling.alpha.kubernetes.io/cost` (the negated number: higher goes first) and `trimtab.dev/pod-cost-time` (when
+// it was decided). While more than one pod of a group is being written, one of them has
+// `trimtab.dev/pod-cost-unfinished`: readers must not use the group's costs then. A group with
+// `ranked_after_each_removal` is written as one PodGroupCost object instead, whose costs change together. No pod may be
+// named twice; at most 200,000 in total.
 type ApplyPodCostsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The planner's groups; written in this order, within each group the pods to
-	// be removed last first.
-	// A group that is not complete is left as it is. OPTIONAL.
+	// The planner's groups; written in this order, within each group the pods to be removed last first. A group that is
+	// not complete is left as it is. OPTIONAL.
 	Groups []*PodCostGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Pods whose cost is to be removed, as "namespace/name"; a cost of another
-	// client stays. OPTIONAL.
+	// Pods whose cost is to be removed, as "namespace/name"; a cost of another client stays. OPTIONAL.
 	Remove []string `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
-	// Also remove this actuator's costs from the pods of every owner that is not
-	// among `groups`, and its PodGroupCost objects. Reads the metadata of all
-	// pods.
+	// Also remove this actuator's costs from the pods of every owner that is not among `groups`, and its PodGroupCost
+	// objects. Reads the metadata of all pods.
 	RemoveOthers bool `protobuf:"varint,3,opt,name=remove_others,json=removeOthers,proto3" json:"remove_others,omitempty"`
-	// When the costs were decided. OPTIONAL: absent = now, by the actuator's
-	// clock.
+	// When the costs were decided. OPTIONAL: absent = now, by the actuator's clock.
 	PlanTime      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1740,8 +1711,7 @@ func (x *ApplyPodCostsRequest) GetPlanTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// The result. The counts add up to the pods of the request and those found by
-// `remove_others`.
+// The result. The counts add up to the pods of the request and those found by `remove_others`.
 type ApplyPodCostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pods written.
@@ -1754,8 +1724,7 @@ type ApplyPodCostsResponse struct {
 	RemovedCount int32 `protobuf:"varint,4,opt,name=removed_count,json=removedCount,proto3" json:"removed_count,omitempty"`
 	// Pods left for the next call by the limit of one call.
 	LeftCount int32 `protobuf:"varint,5,opt,name=left_count,json=leftCount,proto3" json:"left_count,omitempty"`
-	// Why pods could not be written, in the order of the request; the first
-	// 100.
+	// Why pods could not be written, in the order of the request; the first 100.
 	Failures []*PodCostFailure `protobuf:"bytes,6,rep,name=failures,proto3" json:"failures,omitempty"`
 	// Groups in which some pods do not have their cost now, sorted by owner.
 	Incomplete []*IncompletePodCostGroup `protobuf:"bytes,7,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
@@ -1869,8 +1838,8 @@ type IncompletePodCostGroup struct {
 	PodCount int32 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
 	// Pods of these that have their cost.
 	RankedCount int32 `protobuf:"varint,3,opt,name=ranked_count,json=rankedCount,proto3" json:"ranked_count,omitempty"`
-	// Why, for people: what failed, what the limit of one call left, or that pods
-	// of the plan are gone, so that the group shrinks faster than it is ranked.
+	// Why, for people: what failed, what the limit of one call left, or that pods of the plan are gone, so that the group
+	// shrinks faster than it is ranked.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1998,14 +1967,12 @@ func (x *PodCostFailure) GetDetail() string {
 	return ""
 }
 
-// The state of CapacityBuffers, from which follow `status.replicas`,
-// `status.podTemplateRef`, `status.provisioningStrategy` and the conditions
-// `ReadyForProvisioning` (it can be served) and `Provisioning` (room is kept
-// for it).
+// The state of CapacityBuffers, from which follow `status.replicas`, `status.podTemplateRef`,
+// `status.provisioningStrategy` and the conditions `ReadyForProvisioning` (it can be served) and `Provisioning` (room
+// is kept for it).
 type ApplyBufferStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those of `SlackDecision.objects` with kind CapacityBuffer, none twice. At
-	// most 10,000.
+	// Those of `SlackDecision.objects` with kind CapacityBuffer, none twice. At most 10,000.
 	Buffers       []*SlackObject `protobuf:"bytes,1,rep,name=buffers,proto3" json:"buffers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2059,8 +2026,7 @@ type ApplyBufferStatusResponse struct {
 	FailedCount int32 `protobuf:"varint,3,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Buffers left for the next call by the limit of one call.
 	LeftCount int32 `protobuf:"varint,4,opt,name=left_count,json=leftCount,proto3" json:"left_count,omitempty"`
-	// Why buffers could not be written, for people, as "namespace/name: why"; the
-	// first 100.
+	// Why buffers could not be written, for people, as "namespace/name: why"; the first 100.
 	Failures      []string `protobuf:"bytes,5,rep,name=failures,proto3" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2347,11 +2313,10 @@ type WatchStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Leave finished deletions out.
 	WithoutFinished bool `protobuf:"varint,1,opt,name=without_finished,json=withoutFinished,proto3" json:"without_finished,omitempty"`
-	// Send the whole status once, and then only the changes since the last
-	// response.
+	// Send the whole status once, and then only the changes since the last response.
 	ChangesOnly bool `protobuf:"varint,2,opt,name=changes_only,json=changesOnly,proto3" json:"changes_only,omitempty"`
-	// The revision of the status that the caller has: nothing is sent while that
-	// is the current one. >= 0. OPTIONAL: 0 = it has none.
+	// The revision of the status that the caller has: nothing is sent while that is the current one. >= 0. OPTIONAL: 0 =
+	// it has none.
 	KnownRevision int64 `protobuf:"varint,3,opt,name=known_revision,json=knownRevision,proto3" json:"known_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2411,8 +2376,8 @@ func (x *WatchStatusRequest) GetKnownRevision() int64 {
 // A status, or the changes since the one before: exactly one of them.
 type WatchStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The whole status. Always the first response of a stream; with
-	// `changes_only` also if all times have changed, as after a clock was set.
+	// The whole status. Always the first response of a stream; with `changes_only` also if all times have changed, as
+	// after a clock was set.
 	Status *ActuatorStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// With `changes_only`: the changes since the last response of the stream.
 	Change        *StatusChange `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
@@ -2464,9 +2429,8 @@ func (x *WatchStatusResponse) GetChange() *StatusChange {
 	return nil
 }
 
-// The changes from one status to a later one. Entries of lists replace those
-// with the same key, or are new; the order of lists is that of
-// `ActuatorStatus`.
+// The changes from one status to a later one. Entries of lists replace those with the same key, or are new; the order
+// of lists is that of `ActuatorStatus`.
 type StatusChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the later status.
@@ -2635,8 +2599,7 @@ type ActuatorStatus struct {
 	Finished []*NodeDeletion `protobuf:"bytes,5,rep,name=finished,proto3" json:"finished,omitempty"`
 	// Node groups, sorted by id.
 	NodeGroups []*NodeGroupStatus `protobuf:"bytes,6,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
-	// Replacements in progress, and those that ended recently, sorted by request
-	// id.
+	// Replacements in progress, and those that ended recently, sorted by request id.
 	Replacements  []*Replacement `protobuf:"bytes,7,rep,name=replacements,proto3" json:"replacements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2775,9 +2738,8 @@ type Replacement struct {
 	Leaving []*ReplacementLeavingNode `protobuf:"bytes,6,rep,name=leaving,proto3" json:"leaving,omitempty"`
 	// What the plan saves for one hour.
 	PlannedSavingPerHour float64 `protobuf:"fixed64,7,opt,name=planned_saving_per_hour,json=plannedSavingPerHour,proto3" json:"planned_saving_per_hour,omitempty"`
-	// What is saved for one hour by the nodes that came, and by those that leave
-	// or have left: as compared with the least saving before the first drain,
-	// then as it turned out. Absent = not compared yet, or rolled back.
+	// What is saved for one hour by the nodes that came, and by those that leave or have left: as compared with the least
+	// saving before the first drain, then as it turned out. Absent = not compared yet, or rolled back.
 	AchievedSavingPerHour *float64 `protobuf:"fixed64,8,opt,name=achieved_saving_per_hour,json=achievedSavingPerHour,proto3,oneof" json:"achieved_saving_per_hour,omitempty"`
 	// Least saving for one hour.
 	MinSavingPerHour float64 `protobuf:"fixed64,9,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3" json:"min_saving_per_hour,omitempty"`
@@ -2785,8 +2747,7 @@ type Replacement struct {
 	Reason ReplacementReason_Code `protobuf:"varint,10,opt,name=reason,proto3,enum=trimtab.v1.ReplacementReason_Code" json:"reason,omitempty"`
 	// Explanation for humans.
 	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Until when the new nodes of this attempt have to be ready; absent = no node
-	// is being waited for.
+	// Until when the new nodes of this attempt have to be ready; absent = no node is being waited for.
 	ReadyDeadline *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ready_deadline,json=readyDeadline,proto3" json:"ready_deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2948,8 +2909,7 @@ type ReplacementNewNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name in the plan.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Id of the node group from which it comes: that of the plan, or an
-	// alternative.
+	// Id of the node group from which it comes: that of the plan, or an alternative.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
 	// Price for one hour.
 	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
@@ -3487,38 +3447,32 @@ type NodeGroupStatus struct {
 	InstanceCount int32 `protobuf:"varint,5,opt,name=instance_count,json=instanceCount,proto3" json:"instance_count,omitempty"`
 	// Deletions in progress.
 	DeletionCount int32 `protobuf:"varint,6,opt,name=deletion_count,json=deletionCount,proto3" json:"deletion_count,omitempty"`
-	// When it was last scaled up; absent = never, or before the actuator's
-	// records. The same holds for the next two.
+	// When it was last scaled up; absent = never, or before the actuator's records. The same holds for the next two.
 	LastScaleUpTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_scale_up_time,json=lastScaleUpTime,proto3" json:"last_scale_up_time,omitempty"`
 	// When the deletion of one of its nodes was last started.
 	LastDeletionTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_deletion_time,json=lastDeletionTime,proto3" json:"last_deletion_time,omitempty"`
 	// When a deletion of one of its nodes last failed.
 	LastFailureTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_failure_time,json=lastFailureTime,proto3" json:"last_failure_time,omitempty"`
-	// BACKED_OFF after a scale-up that the cloud refused or did not carry out, or
-	// that brought no node in time: until `backoff_until`, or if that is absent,
-	// until the one node that the group still requests joins. UNSPECIFIED
+	// BACKED_OFF after a scale-up that the cloud refused or did not carry out, or that brought no node in time: until
+	// `backoff_until`, or if that is absent, until the one node that the group still requests joins. UNSPECIFIED
 	// otherwise.
 	Health NodeGroupHealth_Code `protobuf:"varint,10,opt,name=health,proto3,enum=trimtab.v1.NodeGroupHealth_Code" json:"health,omitempty"`
-	// End of the back-off: 5 min after the first failure, doubled after each
-	// further one, at most 30 min; an accepted scale-up ends the series, and so
-	// do three hours without failure. Absent = not backed off, or until a node
-	// joins.
+	// End of the back-off: 5 min after the first failure, doubled after each further one, at most 30 min; an accepted
+	// scale-up ends the series, and so do three hours without failure. Absent = not backed off, or until a node joins.
 	BackoffUntil *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=backoff_until,json=backoffUntil,proto3" json:"backoff_until,omitempty"`
 	// Why it is backed off, in the cloud's words.
 	HealthDetail string `protobuf:"bytes,12,opt,name=health_detail,json=healthDetail,proto3" json:"health_detail,omitempty"`
 	// A new node, from the cloud's configuration. Absent = the cloud does not know.
 	Template *CloudTemplate `protobuf:"bytes,13,opt,name=template,proto3" json:"template,omitempty"`
-	// Price of one node for one hour, in any one currency, 0 to 10^12. Absent =
-	// the cloud does not know.
+	// Price of one node for one hour, in any one currency, 0 to 10^12. Absent = the cloud does not know.
 	PricePerHour *float64 `protobuf:"fixed64,14,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
-	// Settings from the cloud's configuration, such as tags. They take precedence
-	// over the general settings, but not over `PlanSettings.node_groups`.
+	// Settings from the cloud's configuration, such as tags. They take precedence over the general settings, but not over
+	// `PlanSettings.node_groups`.
 	Settings *NodeGroupSettings `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
-	// All nodes or none, according to the cloud's configuration. Absent = not
-	// configured.
+	// All nodes or none, according to the cloud's configuration. Absent = not configured.
 	ZeroOrMax *bool `protobuf:"varint,16,opt,name=zero_or_max,json=zeroOrMax,proto3,oneof" json:"zero_or_max,omitempty"`
-	// Provider ids of the instances, sorted: a node with one of them belongs to
-	// the group. Filled with `GetStatusRequest.with_instances` only.
+	// Provider ids of the instances, sorted: a node with one of them belongs to the group. Filled with
+	// `GetStatusRequest.with_instances` only.
 	Instances     []string `protobuf:"bytes,17,rep,name=instances,proto3" json:"instances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3673,8 +3627,7 @@ func (x *NodeGroupStatus) GetInstances() []string {
 	return nil
 }
 
-// A new node of a group. Amounts are Kubernetes quantities by resource name,
-// such as {"memory": "16Gi"}.
+// A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}.
 type CloudTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels.
@@ -3901,8 +3854,7 @@ type ScaleReplicaSetRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name. REQUIRED.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Number of pods, 0 to 10,000, also set in the Deployment that owns it.
-	// REQUIRED.
+	// Number of pods, 0 to 10,000, also set in the Deployment that owns it. REQUIRED.
 	Replicas      int32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4007,9 +3959,9 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04rpcs\x18\x02 \x03(\tR\x04rpcs\x12\x14\n" +
 	"\x05cloud\x18\x03 \x01(\tR\x05cloud\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\bR\x06leader\"j\n" +
-	"\x1aApplyCapacityStatusRequest\x126\n" +
-	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x12\x14\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\"q\n" +
+	"\x1aApplyCapacityStatusRequest\x12=\n" +
+	"\brequests\x18\x01 \x03(\v2!.trimtab.v1.CapacityRequestAnswerR\brequests\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xc9\x01\n" +
 	"\x1bApplyCapacityStatusResponse\x12#\n" +
 	"\rwritten_count\x18\x01 \x01(\x05R\fwrittenCount\x12'\n" +
@@ -4432,7 +4384,7 @@ var file_trimtab_v1_actuator_proto_goTypes = []any{
 	nil,                                 // 55: trimtab.v1.CloudTemplate.LabelsEntry
 	nil,                                 // 56: trimtab.v1.CloudTemplate.CapacityEntry
 	nil,                                 // 57: trimtab.v1.CloudTemplate.AllocatableEntry
-	(*CapacityAnswer)(nil),              // 58: trimtab.v1.CapacityAnswer
+	(*CapacityRequestAnswer)(nil),       // 58: trimtab.v1.CapacityRequestAnswer
 	(*timestamppb.Timestamp)(nil),       // 59: google.protobuf.Timestamp
 	(*NodeAssumption)(nil),              // 60: trimtab.v1.NodeAssumption
 	(DeletionReason_Code)(0),            // 61: trimtab.v1.DeletionReason.Code
@@ -4448,7 +4400,7 @@ var file_trimtab_v1_actuator_proto_goTypes = []any{
 	(*NodeGroupSettings)(nil),           // 71: trimtab.v1.NodeGroupSettings
 }
 var file_trimtab_v1_actuator_proto_depIdxs = []int32{
-	58, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityAnswer
+	58, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityRequestAnswer
 	9,  // 1: trimtab.v1.StartDeletionRequest.nodes:type_name -> trimtab.v1.NodeToDelete
 	59, // 2: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
 	60, // 3: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption

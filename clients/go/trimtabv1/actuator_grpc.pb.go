@@ -44,68 +44,52 @@ const (
 type ActuatorClient interface {
 	// Returns the capabilities of this build.
 	GetInfo(ctx context.Context, in *GetActuatorInfoRequest, opts ...grpc.CallOption) (*GetActuatorInfoResponse, error)
-	// Taints all accepted nodes before it returns, then drains and deletes them
-	// in the background. Idempotent by `request_id`: the same request gets the
-	// same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-	// ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-	// UNAVAILABLE. A node that is refused is a result, not an error.
+	// Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+	// `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+	// ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+	// result, not an error.
 	StartDeletion(ctx context.Context, in *StartDeletionRequest, opts ...grpc.CallOption) (*StartDeletionResponse, error)
-	// Scales node groups up by the planner's splits: from `current_size`, which
-	// must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-	// answered once the cloud has answered for each; until then the call ends
-	// with UNAVAILABLE, and the caller repeats the same request.
+	// Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+	// Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+	// UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(ctx context.Context, in *ScaleUpRequest, opts ...grpc.CallOption) (*ScaleUpResponse, error)
-	// Lowers target sizes by nodes that were requested and have not started, such
-	// as those of `GangResult.useless_upcoming` and of
-	// `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-	// runs: the cloud then refuses, or the group has another size than
-	// `current_size`.
-	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-	// `GetInfo` does not list this call then).
+	// Lowers target sizes by nodes that were requested and have not started, such as those of
+	// `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+	// runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+	// answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+	// does not list this call then).
 	LowerTargets(ctx context.Context, in *LowerTargetsRequest, opts ...grpc.CallOption) (*LowerTargetsResponse, error)
 	// Makes the soft taints of the cluster match the unneeded set.
 	ApplyTaints(ctx context.Context, in *ApplyTaintsRequest, opts ...grpc.CallOption) (*ApplyTaintsResponse, error)
-	// Writes pod deletion costs, up to the limit of one call, by server-side
-	// apply under a field manager of its own: a cost that another client has set
-	// is left alone and reported. Idempotent: what is there already is not written
-	// again. A pod that cannot be written is a result, not an error, and its group
-	// is reported as incomplete.
+	// Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+	// cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+	// again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
 	ApplyPodCosts(ctx context.Context, in *ApplyPodCostsRequest, opts ...grpc.CallOption) (*ApplyPodCostsResponse, error)
-	// Writes the status of CapacityBuffers, by server-side apply under a field
-	// manager of its own: a status that another controller writes is left alone
-	// and reported. Idempotent: what is there already is not written again. A
-	// buffer that cannot be written is a result, not an error.
+	// Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+	// controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+	// cannot be written is a result, not an error.
 	ApplyBufferStatus(ctx context.Context, in *ApplyBufferStatusRequest, opts ...grpc.CallOption) (*ApplyBufferStatusResponse, error)
-	// Writes the conditions of ProvisioningRequests, by server-side apply under a
-	// field manager of its own. Idempotent: what is there already is not written
-	// again. Nothing is kept: the objects are the record. A request that cannot be
+	// Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+	// what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
 	// written is a result, not an error.
 	ApplyCapacityStatus(ctx context.Context, in *ApplyCapacityStatusRequest, opts ...grpc.CallOption) (*ApplyCapacityStatusResponse, error)
-	// Cancels deletions that were not requested from the cloud yet, and removes
-	// their taints. Idempotent.
+	// Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent.
 	CancelDeletion(ctx context.Context, in *CancelDeletionRequest, opts ...grpc.CallOption) (*CancelDeletionResponse, error)
-	// Starts to replace nodes by new ones, as one durable work: it marks the
-	// nodes that leave with the soft taint, orders the new nodes, waits until
-	// they are ready, compares what is saved with the least saving, then deletes
-	// the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-	// back: new nodes without pods go again, soft taints are removed. Idempotent
-	// by `request_id`: what has started is not started again. One replacement is
-	// in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-	// (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-	// list this call then). A replacement that is refused is a result, not an
-	// error; the same request later is decided anew.
+	// Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+	// the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+	// that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+	// are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+	// time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+	// replacement that is refused is a result, not an error; the same request later is decided anew.
 	StartReplacement(ctx context.Context, in *StartReplacementRequest, opts ...grpc.CallOption) (*StartReplacementResponse, error)
-	// Ends replacements: before the first drain they are rolled back; later, the
-	// nodes whose deletion was requested from the cloud still go, the others
-	// stay. Idempotent.
+	// Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+	// the cloud still go, the others stay. Idempotent.
 	CancelReplacement(ctx context.Context, in *CancelReplacementRequest, opts ...grpc.CallOption) (*CancelReplacementResponse, error)
 	// Returns the complete status at one time.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// Sends the status now, and again after each change, whole or only the
-	// changes; changes in quick succession may be combined. Ends only when one
-	// side ends it.
+	// Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+	// combined. Ends only when one side ends it.
 	WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error)
 }
 
@@ -264,68 +248,52 @@ type Actuator_WatchStatusClient = grpc.ServerStreamingClient[WatchStatusResponse
 type ActuatorServer interface {
 	// Returns the capabilities of this build.
 	GetInfo(context.Context, *GetActuatorInfoRequest) (*GetActuatorInfoResponse, error)
-	// Taints all accepted nodes before it returns, then drains and deletes them
-	// in the background. Idempotent by `request_id`: the same request gets the
-	// same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-	// ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-	// UNAVAILABLE. A node that is refused is a result, not an error.
+	// Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+	// `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+	// ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+	// result, not an error.
 	StartDeletion(context.Context, *StartDeletionRequest) (*StartDeletionResponse, error)
-	// Scales node groups up by the planner's splits: from `current_size`, which
-	// must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-	// answered once the cloud has answered for each; until then the call ends
-	// with UNAVAILABLE, and the caller repeats the same request.
+	// Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+	// Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+	// UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(context.Context, *ScaleUpRequest) (*ScaleUpResponse, error)
-	// Lowers target sizes by nodes that were requested and have not started, such
-	// as those of `GangResult.useless_upcoming` and of
-	// `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-	// runs: the cloud then refuses, or the group has another size than
-	// `current_size`.
-	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-	// `GetInfo` does not list this call then).
+	// Lowers target sizes by nodes that were requested and have not started, such as those of
+	// `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+	// runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+	// answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+	// does not list this call then).
 	LowerTargets(context.Context, *LowerTargetsRequest) (*LowerTargetsResponse, error)
 	// Makes the soft taints of the cluster match the unneeded set.
 	ApplyTaints(context.Context, *ApplyTaintsRequest) (*ApplyTaintsResponse, error)
-	// Writes pod deletion costs, up to the limit of one call, by server-side
-	// apply under a field manager of its own: a cost that another client has set
-	// is left alone and reported. Idempotent: what is there already is not written
-	// again. A pod that cannot be written is a result, not an error, and its group
-	// is reported as incomplete.
+	// Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+	// cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+	// again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
 	ApplyPodCosts(context.Context, *ApplyPodCostsRequest) (*ApplyPodCostsResponse, error)
-	// Writes the status of CapacityBuffers, by server-side apply under a field
-	// manager of its own: a status that another controller writes is left alone
-	// and reported. Idempotent: what is there already is not written again. A
-	// buffer that cannot be written is a result, not an error.
+	// Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+	// controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+	// cannot be written is a result, not an error.
 	ApplyBufferStatus(context.Context, *ApplyBufferStatusRequest) (*ApplyBufferStatusResponse, error)
-	// Writes the conditions of ProvisioningRequests, by server-side apply under a
-	// field manager of its own. Idempotent: what is there already is not written
-	// again. Nothing is kept: the objects are the record. A request that cannot be
+	// Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+	// what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
 	// written is a result, not an error.
 	ApplyCapacityStatus(context.Context, *ApplyCapacityStatusRequest) (*ApplyCapacityStatusResponse, error)
-	// Cancels deletions that were not requested from the cloud yet, and removes
-	// their taints. Idempotent.
+	// Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent.
 	CancelDeletion(context.Context, *CancelDeletionRequest) (*CancelDeletionResponse, error)
-	// Starts to replace nodes by new ones, as one durable work: it marks the
-	// nodes that leave with the soft taint, orders the new nodes, waits until
-	// they are ready, compares what is saved with the least saving, then deletes
-	// the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-	// back: new nodes without pods go again, soft taints are removed. Idempotent
-	// by `request_id`: what has started is not started again. One replacement is
-	// in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-	// (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-	// list this call then). A replacement that is refused is a result, not an
-	// error; the same request later is decided anew.
+	// Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+	// the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+	// that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+	// are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+	// time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+	// replacement that is refused is a result, not an error; the same request later is decided anew.
 	StartReplacement(context.Context, *StartReplacementRequest) (*StartReplacementResponse, error)
-	// Ends replacements: before the first drain they are rolled back; later, the
-	// nodes whose deletion was requested from the cloud still go, the others
-	// stay. Idempotent.
+	// Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+	// the cloud still go, the others stay. Idempotent.
 	CancelReplacement(context.Context, *CancelReplacementRequest) (*CancelReplacementResponse, error)
 	// Returns the complete status at one time.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// Sends the status now, and again after each change, whole or only the
-	// changes; changes in quick succession may be combined. Ends only when one
-	// side ends it.
+	// Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+	// combined. Ends only when one side ends it.
 	WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error
 	mustEmbedUnimplementedActuatorServer()
 }
@@ -699,14 +667,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// The simulated cluster of an actuator that was started with `--cloud memory`;
-// other actuators do not offer it. For the demo, tests and
-// first steps.
+// The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+// demo, tests and first steps.
 type EmbeddedClusterClient interface {
 	// Sends all objects as Kubernetes JSON, in chunks of one `List` document.
 	ListObjects(ctx context.Context, in *ListObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListObjectsResponse], error)
-	// Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-	// once.
+	// Sets the number of pods of a ReplicaSet; it creates or terminates pods at once.
 	ScaleReplicaSet(ctx context.Context, in *ScaleReplicaSetRequest, opts ...grpc.CallOption) (*ScaleReplicaSetResponse, error)
 }
 
@@ -751,14 +717,12 @@ func (c *embeddedClusterClient) ScaleReplicaSet(ctx context.Context, in *ScaleRe
 // All implementations must embed UnimplementedEmbeddedClusterServer
 // for forward compatibility.
 //
-// The simulated cluster of an actuator that was started with `--cloud memory`;
-// other actuators do not offer it. For the demo, tests and
-// first steps.
+// The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+// demo, tests and first steps.
 type EmbeddedClusterServer interface {
 	// Sends all objects as Kubernetes JSON, in chunks of one `List` document.
 	ListObjects(*ListObjectsRequest, grpc.ServerStreamingServer[ListObjectsResponse]) error
-	// Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-	// once.
+	// Sets the number of pods of a ReplicaSet; it creates or terminates pods at once.
 	ScaleReplicaSet(context.Context, *ScaleReplicaSetRequest) (*ScaleReplicaSetResponse, error)
 	mustEmbedUnimplementedEmbeddedClusterServer()
 }

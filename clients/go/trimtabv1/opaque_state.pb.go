@@ -1,6 +1,5 @@
-// The content of `opaque` in the planner's state. Not a part of the contract:
-// only the planner reads and writes it, and a change of layout needs another
-// `layout_version`, after which planners drop what earlier ones wrote.
+// The content of `opaque` in each part of the planner's state. Not a part of the contract: only the planner reads and
+// writes it, and a change of layout needs another `layout_version`, after which planners drop what earlier ones wrote.
 //
 // String indices are those of `strings` in the part of the state around it.
 
@@ -27,34 +26,50 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// `ScaleUpState.opaque`, layout 2.
-type ScaleUpOpaque struct {
+// What saves searches in the next loop. A part fills what its decision uses.
+type OpaqueState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Places of pods in the last plan: waiting pods, pods of nodes being deleted
-	// and recently evicted ones. `destination` is a node or a node group.
-	Hints *PodHints `protobuf:"bytes,1,opt,name=hints,proto3" json:"hints,omitempty"`
-	// int32[H]: number of the node among the upcoming ones of the node group that
-	// `hints.destination` names, from 1, with those added by the plan last; 0 =
-	// the destination is a node. REQUIRED.
-	Coming        []byte `protobuf:"bytes,2,opt,name=coming,proto3" json:"coming,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Layout: 5. REQUIRED; another one is dropped.
+	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
+	// Destinations of pods in the last simulation. Of scale-up: of waiting pods, pods of nodes being deleted and recently
+	// evicted ones; `destination` is a node or a node group.
+	Hints *PodHints `protobuf:"bytes,2,opt,name=hints,proto3" json:"hints,omitempty"`
+	// int32[H]: number of the node among the upcoming ones of the node group that `hints.destination` names, from 1, with
+	// those added by the plan last; 0 = the destination is a node. OPTIONAL: empty = not of scale-up.
+	Coming []byte `protobuf:"bytes,3,opt,name=coming,proto3" json:"coming,omitempty"`
+	// String index of the node at which the next destination search starts; 0 = none.
+	SearchStart int32 `protobuf:"varint,4,opt,name=search_start,json=searchStart,proto3" json:"search_start,omitempty"`
+	// String index of the node at which a bounded simulation stopped; the next one continues there. 0 = it was complete.
+	ResumeAt int32 `protobuf:"varint,5,opt,name=resume_at,json=resumeAt,proto3" json:"resume_at,omitempty"`
+	// The planner's number of the order of candidates that led to the last plan.
+	CandidateOrder int32 `protobuf:"varint,6,opt,name=candidate_order,json=candidateOrder,proto3" json:"candidate_order,omitempty"`
+	// Digest of the inputs to the choice among orders other than nodes and pods: prices and settings. When it changes,
+	// the orders are compared again.
+	Basis uint64 `protobuf:"fixed64,7,opt,name=basis,proto3" json:"basis,omitempty"`
+	// Upper bound on the saving of any plan as a multiple of the last plan's saving, from the last comparison of orders.
+	// They are compared again once it has grown by more than 5 %. Absent = unknown.
+	Headroom *float64 `protobuf:"fixed64,8,opt,name=headroom,proto3,oneof" json:"headroom,omitempty"`
+	// How many nodes at the end of `unneeded` can go only because slack requests fewer placeholders without them. 0 =
+	// none.
+	FewerPlaceholders int32 `protobuf:"varint,9,opt,name=fewer_placeholders,json=fewerPlaceholders,proto3" json:"fewer_placeholders,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
-func (x *ScaleUpOpaque) Reset() {
-	*x = ScaleUpOpaque{}
+func (x *OpaqueState) Reset() {
+	*x = OpaqueState{}
 	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ScaleUpOpaque) String() string {
+func (x *OpaqueState) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ScaleUpOpaque) ProtoMessage() {}
+func (*OpaqueState) ProtoMessage() {}
 
-func (x *ScaleUpOpaque) ProtoReflect() protoreflect.Message {
+func (x *OpaqueState) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -66,125 +81,68 @@ func (x *ScaleUpOpaque) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ScaleUpOpaque.ProtoReflect.Descriptor instead.
-func (*ScaleUpOpaque) Descriptor() ([]byte, []int) {
+// Deprecated: Use OpaqueState.ProtoReflect.Descriptor instead.
+func (*OpaqueState) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_opaque_state_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *ScaleUpOpaque) GetHints() *PodHints {
+func (x *OpaqueState) GetLayoutVersion() int32 {
+	if x != nil {
+		return x.LayoutVersion
+	}
+	return 0
+}
+
+func (x *OpaqueState) GetHints() *PodHints {
 	if x != nil {
 		return x.Hints
 	}
 	return nil
 }
 
-func (x *ScaleUpOpaque) GetComing() []byte {
+func (x *OpaqueState) GetComing() []byte {
 	if x != nil {
 		return x.Coming
 	}
 	return nil
 }
 
-// `ScaleDownState.opaque`, layout 4.
-type ScaleDownOpaque struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Destinations of pods in the last simulation.
-	Hints *PodHints `protobuf:"bytes,1,opt,name=hints,proto3" json:"hints,omitempty"`
-	// String index of the node at which the next destination search starts; 0 =
-	// none.
-	SearchStart int32 `protobuf:"varint,2,opt,name=search_start,json=searchStart,proto3" json:"search_start,omitempty"`
-	// String index of the node at which a bounded simulation stopped; the next
-	// one continues there. 0 = it was complete.
-	ResumeAt int32 `protobuf:"varint,3,opt,name=resume_at,json=resumeAt,proto3" json:"resume_at,omitempty"`
-	// The planner's number of the order of candidates that led to the last plan.
-	CandidateOrder int32 `protobuf:"varint,4,opt,name=candidate_order,json=candidateOrder,proto3" json:"candidate_order,omitempty"`
-	// Digest of the inputs to the choice among orders other than nodes and pods:
-	// prices and settings. When it changes, the orders are compared again.
-	Basis uint64 `protobuf:"fixed64,5,opt,name=basis,proto3" json:"basis,omitempty"`
-	// Upper bound on the saving of any plan as a multiple of the last plan's
-	// saving, from the last comparison of orders. They are compared again once it
-	// has grown by more than 5 %. Absent = unknown.
-	Headroom *float64 `protobuf:"fixed64,6,opt,name=headroom,proto3,oneof" json:"headroom,omitempty"`
-	// How many nodes at the end of `unneeded` can go only because slack requests
-	// fewer placeholders without them. 0 = none.
-	FewerPlaceholders int32 `protobuf:"varint,7,opt,name=fewer_placeholders,json=fewerPlaceholders,proto3" json:"fewer_placeholders,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *ScaleDownOpaque) Reset() {
-	*x = ScaleDownOpaque{}
-	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScaleDownOpaque) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScaleDownOpaque) ProtoMessage() {}
-
-func (x *ScaleDownOpaque) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScaleDownOpaque.ProtoReflect.Descriptor instead.
-func (*ScaleDownOpaque) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_opaque_state_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *ScaleDownOpaque) GetHints() *PodHints {
-	if x != nil {
-		return x.Hints
-	}
-	return nil
-}
-
-func (x *ScaleDownOpaque) GetSearchStart() int32 {
+func (x *OpaqueState) GetSearchStart() int32 {
 	if x != nil {
 		return x.SearchStart
 	}
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetResumeAt() int32 {
+func (x *OpaqueState) GetResumeAt() int32 {
 	if x != nil {
 		return x.ResumeAt
 	}
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetCandidateOrder() int32 {
+func (x *OpaqueState) GetCandidateOrder() int32 {
 	if x != nil {
 		return x.CandidateOrder
 	}
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetBasis() uint64 {
+func (x *OpaqueState) GetBasis() uint64 {
 	if x != nil {
 		return x.Basis
 	}
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetHeadroom() float64 {
+func (x *OpaqueState) GetHeadroom() float64 {
 	if x != nil && x.Headroom != nil {
 		return *x.Headroom
 	}
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetFewerPlaceholders() int32 {
+func (x *OpaqueState) GetFewerPlaceholders() int32 {
 	if x != nil {
 		return x.FewerPlaceholders
 	}
@@ -194,14 +152,12 @@ func (x *ScaleDownOpaque) GetFewerPlaceholders() int32 {
 // Destinations of pods as parallel columns, grouped by source node.
 type PodHints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// int32[S]: string index of the source node, without repetition; 0 = on no
-	// node. REQUIRED.
+	// int32[S]: string index of the source node, without repetition; 0 = on no node. REQUIRED.
 	Source []byte `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// int32[S+1], ascending: entry at which each source's pods begin, and the
-	// number of entries; the first is 0. REQUIRED.
+	// int32[S+1], ascending: entry at which each source's pods begin, and the number of entries; the first is 0.
+	// REQUIRED.
 	Offsets []byte `protobuf:"bytes,2,opt,name=offsets,proto3" json:"offsets,omitempty"`
-	// int32[H]: 32-bit digest of the pod's uid; it only has to distinguish the
-	// pods of one node. REQUIRED.
+	// int32[H]: 32-bit digest of the pod's uid; it only has to distinguish the pods of one node. REQUIRED.
 	Pod []byte `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
 	// int32[H]: string index of the destination. REQUIRED.
 	Destination   []byte `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
@@ -211,7 +167,7 @@ type PodHints struct {
 
 func (x *PodHints) Reset() {
 	*x = PodHints{}
-	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[2]
+	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -223,7 +179,7 @@ func (x *PodHints) String() string {
 func (*PodHints) ProtoMessage() {}
 
 func (x *PodHints) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[2]
+	mi := &file_trimtab_v1_opaque_state_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -236,7 +192,7 @@ func (x *PodHints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodHints.ProtoReflect.Descriptor instead.
 func (*PodHints) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_opaque_state_proto_rawDescGZIP(), []int{2}
+	return file_trimtab_v1_opaque_state_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *PodHints) GetSource() []byte {
@@ -272,18 +228,17 @@ var File_trimtab_v1_opaque_state_proto protoreflect.FileDescriptor
 const file_trimtab_v1_opaque_state_proto_rawDesc = "" +
 	"\n" +
 	"\x1dtrimtab/v1/opaque_state.proto\x12\n" +
-	"trimtab.v1\"S\n" +
-	"\rScaleUpOpaque\x12*\n" +
-	"\x05hints\x18\x01 \x01(\v2\x14.trimtab.v1.PodHintsR\x05hints\x12\x16\n" +
-	"\x06coming\x18\x02 \x01(\fR\x06coming\"\x99\x02\n" +
-	"\x0fScaleDownOpaque\x12*\n" +
-	"\x05hints\x18\x01 \x01(\v2\x14.trimtab.v1.PodHintsR\x05hints\x12!\n" +
-	"\fsearch_start\x18\x02 \x01(\x05R\vsearchStart\x12\x1b\n" +
-	"\tresume_at\x18\x03 \x01(\x05R\bresumeAt\x12'\n" +
-	"\x0fcandidate_order\x18\x04 \x01(\x05R\x0ecandidateOrder\x12\x14\n" +
-	"\x05basis\x18\x05 \x01(\x06R\x05basis\x12\x1f\n" +
-	"\bheadroom\x18\x06 \x01(\x01H\x00R\bheadroom\x88\x01\x01\x12-\n" +
-	"\x12fewer_placeholders\x18\a \x01(\x05R\x11fewerPlaceholdersB\v\n" +
+	"trimtab.v1\"\xd4\x02\n" +
+	"\vOpaqueState\x12%\n" +
+	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12*\n" +
+	"\x05hints\x18\x02 \x01(\v2\x14.trimtab.v1.PodHintsR\x05hints\x12\x16\n" +
+	"\x06coming\x18\x03 \x01(\fR\x06coming\x12!\n" +
+	"\fsearch_start\x18\x04 \x01(\x05R\vsearchStart\x12\x1b\n" +
+	"\tresume_at\x18\x05 \x01(\x05R\bresumeAt\x12'\n" +
+	"\x0fcandidate_order\x18\x06 \x01(\x05R\x0ecandidateOrder\x12\x14\n" +
+	"\x05basis\x18\a \x01(\x06R\x05basis\x12\x1f\n" +
+	"\bheadroom\x18\b \x01(\x01H\x00R\bheadroom\x88\x01\x01\x12-\n" +
+	"\x12fewer_placeholders\x18\t \x01(\x05R\x11fewerPlaceholdersB\v\n" +
 	"\t_headroom\"p\n" +
 	"\bPodHints\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\fR\x06source\x12\x18\n" +
@@ -303,20 +258,18 @@ func file_trimtab_v1_opaque_state_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_opaque_state_proto_rawDescData
 }
 
-var file_trimtab_v1_opaque_state_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_trimtab_v1_opaque_state_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_trimtab_v1_opaque_state_proto_goTypes = []any{
-	(*ScaleUpOpaque)(nil),   // 0: trimtab.v1.ScaleUpOpaque
-	(*ScaleDownOpaque)(nil), // 1: trimtab.v1.ScaleDownOpaque
-	(*PodHints)(nil),        // 2: trimtab.v1.PodHints
+	(*OpaqueState)(nil), // 0: trimtab.v1.OpaqueState
+	(*PodHints)(nil),    // 1: trimtab.v1.PodHints
 }
 var file_trimtab_v1_opaque_state_proto_depIdxs = []int32{
-	2, // 0: trimtab.v1.ScaleUpOpaque.hints:type_name -> trimtab.v1.PodHints
-	2, // 1: trimtab.v1.ScaleDownOpaque.hints:type_name -> trimtab.v1.PodHints
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	1, // 0: trimtab.v1.OpaqueState.hints:type_name -> trimtab.v1.PodHints
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_opaque_state_proto_init() }
@@ -324,14 +277,14 @@ func file_trimtab_v1_opaque_state_proto_init() {
 	if File_trimtab_v1_opaque_state_proto != nil {
 		return
 	}
-	file_trimtab_v1_opaque_state_proto_msgTypes[1].OneofWrappers = []any{}
+	file_trimtab_v1_opaque_state_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_opaque_state_proto_rawDesc), len(file_trimtab_v1_opaque_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -160,125 +160,43 @@ func (x NodeFate_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeFate_Code.Descriptor instead.
 func (NodeFate_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7, 0}
-}
-
-type Expander_Code int32
-
-const (
-	// Refused.
-	Expander_UNSPECIFIED Expander_Code = 0
-	// Smallest share of idle cpu and memory on the new nodes.
-	Expander_LEAST_WASTE Expander_Code = 1
-	// Most pods served.
-	Expander_MOST_PODS Expander_Code = 2
-	// Fewest new nodes.
-	Expander_LEAST_NODES Expander_Code = 3
-	// Lowest price of the new nodes, rated as in the Cluster Autoscaler.
-	Expander_PRICE Expander_Code = 4
-	// Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`.
-	Expander_PRIORITY Expander_Code = 5
-	// Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`.
-	Expander_HIGHEST_PRIORITY Expander_Code = 6
-	// Smallest node group among similar ones, so that sizes become equal.
-	Expander_BALANCED Expander_Code = 7
-	// All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
-	// Only as the first one.
-	Expander_CHEAPEST_PLAN Expander_Code = 8
-	// A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
-	// that the others rate equal are first compared by price, if all of them have one.
-	Expander_RANDOM Expander_Code = 9
-)
-
-// Enum value maps for Expander_Code.
-var (
-	Expander_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "LEAST_WASTE",
-		2: "MOST_PODS",
-		3: "LEAST_NODES",
-		4: "PRICE",
-		5: "PRIORITY",
-		6: "HIGHEST_PRIORITY",
-		7: "BALANCED",
-		8: "CHEAPEST_PLAN",
-		9: "RANDOM",
-	}
-	Expander_Code_value = map[string]int32{
-		"UNSPECIFIED":      0,
-		"LEAST_WASTE":      1,
-		"MOST_PODS":        2,
-		"LEAST_NODES":      3,
-		"PRICE":            4,
-		"PRIORITY":         5,
-		"HIGHEST_PRIORITY": 6,
-		"BALANCED":         7,
-		"CHEAPEST_PLAN":    8,
-		"RANDOM":           9,
-	}
-)
-
-func (x Expander_Code) Enum() *Expander_Code {
-	p := new(Expander_Code)
-	*p = x
-	return p
-}
-
-func (x Expander_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Expander_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
-}
-
-func (Expander_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[2]
-}
-
-func (x Expander_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Expander_Code.Descriptor instead.
-func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // The values; their meaning is that of the message. The conditions that follow are named behind them.
-type CapacityOutcome_Code int32
+type CapacityRequestOutcome_Code int32
 
 const (
 	// Never sent.
-	CapacityOutcome_UNSPECIFIED CapacityOutcome_Code = 0
+	CapacityRequestOutcome_UNSPECIFIED CapacityRequestOutcome_Code = 0
 	// There is room; it is booked. Provisioned, CapacityIsFound.
-	CapacityOutcome_FOUND CapacityOutcome_Code = 1
+	CapacityRequestOutcome_FOUND CapacityRequestOutcome_Code = 1
 	// New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned.
-	CapacityOutcome_PROVISIONED CapacityOutcome_Code = 2
+	CapacityRequestOutcome_PROVISIONED CapacityRequestOutcome_Code = 2
 	// With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
 	// Provisioned, CapacityIsOrdered.
-	CapacityOutcome_COMING CapacityOutcome_Code = 3
+	CapacityRequestOutcome_COMING CapacityRequestOutcome_Code = 3
 	// It is provisioned, and its room is still held.
-	CapacityOutcome_BOOKED CapacityOutcome_Code = 4
+	CapacityRequestOutcome_BOOKED CapacityRequestOutcome_Code = 4
 	// There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound.
-	CapacityOutcome_NOT_FOUND CapacityOutcome_Code = 5
+	CapacityRequestOutcome_NOT_FOUND CapacityRequestOutcome_Code = 5
 	// It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods.
-	CapacityOutcome_INVALID CapacityOutcome_Code = 6
+	CapacityRequestOutcome_INVALID CapacityRequestOutcome_Code = 6
 	// There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound.
-	CapacityOutcome_FAILED CapacityOutcome_Code = 7
+	CapacityRequestOutcome_FAILED CapacityRequestOutcome_Code = 7
 	// Room was sought for as long as it says. Failed, Expired.
-	CapacityOutcome_EXPIRED CapacityOutcome_Code = 8
+	CapacityRequestOutcome_EXPIRED CapacityRequestOutcome_Code = 8
 	// The time of its booking is over. BookingExpired, CapacityReservationTimeExpired.
-	CapacityOutcome_BOOKING_EXPIRED CapacityOutcome_Code = 9
+	CapacityRequestOutcome_BOOKING_EXPIRED CapacityRequestOutcome_Code = 9
 	// As many pods as it has have started. BookingExpired, CapacityBookingConsumed.
-	CapacityOutcome_CONSUMED CapacityOutcome_Code = 10
+	CapacityRequestOutcome_CONSUMED CapacityRequestOutcome_Code = 10
 	// Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost.
-	CapacityOutcome_REVOKED CapacityOutcome_Code = 11
+	CapacityRequestOutcome_REVOKED CapacityRequestOutcome_Code = 11
 )
 
-// Enum value maps for CapacityOutcome_Code.
+// Enum value maps for CapacityRequestOutcome_Code.
 var (
-	CapacityOutcome_Code_name = map[int32]string{
+	CapacityRequestOutcome_Code_name = map[int32]string{
 		0:  "UNSPECIFIED",
 		1:  "FOUND",
 		2:  "PROVISIONED",
@@ -292,7 +210,7 @@ var (
 		10: "CONSUMED",
 		11: "REVOKED",
 	}
-	CapacityOutcome_Code_value = map[string]int32{
+	CapacityRequestOutcome_Code_value = map[string]int32{
 		"UNSPECIFIED":     0,
 		"FOUND":           1,
 		"PROVISIONED":     2,
@@ -308,30 +226,30 @@ var (
 	}
 )
 
-func (x CapacityOutcome_Code) Enum() *CapacityOutcome_Code {
-	p := new(CapacityOutcome_Code)
+func (x CapacityRequestOutcome_Code) Enum() *CapacityRequestOutcome_Code {
+	p := new(CapacityRequestOutcome_Code)
 	*p = x
 	return p
 }
 
-func (x CapacityOutcome_Code) String() string {
+func (x CapacityRequestOutcome_Code) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
+func (CapacityRequestOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
 }
 
-func (CapacityOutcome_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[3]
+func (CapacityRequestOutcome_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[2]
 }
 
-func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
+func (x CapacityRequestOutcome_Code) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use CapacityOutcome_Code.Descriptor instead.
-func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestOutcome_Code.Descriptor instead.
+func (CapacityRequestOutcome_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
 }
 
@@ -379,11 +297,11 @@ func (x PlaceholderKind_Code) String() string {
 }
 
 func (PlaceholderKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (PlaceholderKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[4]
+	return &file_trimtab_v1_plan_proto_enumTypes[3]
 }
 
 func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
@@ -393,644 +311,6 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28, 0}
-}
-
-type CandidateOrder_Code int32
-
-const (
-	// Refused.
-	CandidateOrder_UNSPECIFIED CandidateOrder_Code = 0
-	// Lowest utilization first.
-	CandidateOrder_UTILIZATION CandidateOrder_Code = 1
-	// Fewest evictions first, rated by pod deletion cost and priority.
-	CandidateOrder_EVICTION_COST CandidateOrder_Code = 2
-	// Most expensive node first, by price per unit of the larger of its utilizations.
-	CandidateOrder_PRICE CandidateOrder_Code = 3
-	// Empty nodes, then the others, each by name: what upstream does when its node list is sorted.
-	CandidateOrder_NAME CandidateOrder_Code = 4
-)
-
-// Enum value maps for CandidateOrder_Code.
-var (
-	CandidateOrder_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "UTILIZATION",
-		2: "EVICTION_COST",
-		3: "PRICE",
-		4: "NAME",
-	}
-	CandidateOrder_Code_value = map[string]int32{
-		"UNSPECIFIED":   0,
-		"UTILIZATION":   1,
-		"EVICTION_COST": 2,
-		"PRICE":         3,
-		"NAME":          4,
-	}
-)
-
-func (x CandidateOrder_Code) Enum() *CandidateOrder_Code {
-	p := new(CandidateOrder_Code)
-	*p = x
-	return p
-}
-
-func (x CandidateOrder_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (CandidateOrder_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
-}
-
-func (CandidateOrder_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[5]
-}
-
-func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use CandidateOrder_Code.Descriptor instead.
-func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31, 0}
-}
-
-type PodCostStrategy_Code int32
-
-const (
-	// Refused.
-	PodCostStrategy_UNSPECIFIED PodCostStrategy_Code = 0
-	// By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
-	// removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
-	PodCostStrategy_BALANCE_DOMAINS PodCostStrategy_Code = 1
-	// Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints.
-	PodCostStrategy_UNTOLERATED_TAINTS PodCostStrategy_Code = 2
-	// 1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others.
-	PodCostStrategy_PREFER_NO_SCHEDULE_NODES PodCostStrategy_Code = 3
-	// Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
-	// term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
-	PodCostStrategy_ANTI_AFFINITY PodCostStrategy_Code = 4
-	// Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
-	// then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
-	PodCostStrategy_YOUNGEST PodCostStrategy_Code = 5
-	// Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold.
-	PodCostStrategy_OLDEST PodCostStrategy_Code = 6
-	// Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
-	// of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
-	PodCostStrategy_NODE_DRAIN PodCostStrategy_Code = 7
-	// Pods on the most expensive nodes first. Unit: price of the node per hour.
-	PodCostStrategy_NODE_COST PodCostStrategy_Code = 8
-	// Largest number in an annotation first: time without work. `PodCostTerm.annotation`.
-	PodCostStrategy_IDLE PodCostStrategy_Code = 9
-	// Smallest number in an annotation first, counted down from the threshold: work that would be lost.
-	// `PodCostTerm.annotation`.
-	PodCostStrategy_ACCUMULATED_WORK PodCostStrategy_Code = 10
-)
-
-// Enum value maps for PodCostStrategy_Code.
-var (
-	PodCostStrategy_Code_name = map[int32]string{
-		0:  "UNSPECIFIED",
-		1:  "BALANCE_DOMAINS",
-		2:  "UNTOLERATED_TAINTS",
-		3:  "PREFER_NO_SCHEDULE_NODES",
-		4:  "ANTI_AFFINITY",
-		5:  "YOUNGEST",
-		6:  "OLDEST",
-		7:  "NODE_DRAIN",
-		8:  "NODE_COST",
-		9:  "IDLE",
-		10: "ACCUMULATED_WORK",
-	}
-	PodCostStrategy_Code_value = map[string]int32{
-		"UNSPECIFIED":              0,
-		"BALANCE_DOMAINS":          1,
-		"UNTOLERATED_TAINTS":       2,
-		"PREFER_NO_SCHEDULE_NODES": 3,
-		"ANTI_AFFINITY":            4,
-		"YOUNGEST":                 5,
-		"OLDEST":                   6,
-		"NODE_DRAIN":               7,
-		"NODE_COST":                8,
-		"IDLE":                     9,
-		"ACCUMULATED_WORK":         10,
-	}
-)
-
-func (x PodCostStrategy_Code) Enum() *PodCostStrategy_Code {
-	p := new(PodCostStrategy_Code)
-	*p = x
-	return p
-}
-
-func (x PodCostStrategy_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (PodCostStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
-}
-
-func (PodCostStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[6]
-}
-
-func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PodCostStrategy_Code.Descriptor instead.
-func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43, 0}
-}
-
-type CapacityClassKind_Code int32
-
-const (
-	// Refused.
-	CapacityClassKind_UNSPECIFIED CapacityClassKind_Code = 0
-	// Room on nodes that exist or are coming is booked; no node is added.
-	CapacityClassKind_CHECK_CAPACITY CapacityClassKind_Code = 1
-	// The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
-	// room; or none at all.
-	CapacityClassKind_ATOMIC_SCALE_UP CapacityClassKind_Code = 2
-)
-
-// Enum value maps for CapacityClassKind_Code.
-var (
-	CapacityClassKind_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "CHECK_CAPACITY",
-		2: "ATOMIC_SCALE_UP",
-	}
-	CapacityClassKind_Code_value = map[string]int32{
-		"UNSPECIFIED":     0,
-		"CHECK_CAPACITY":  1,
-		"ATOMIC_SCALE_UP": 2,
-	}
-)
-
-func (x CapacityClassKind_Code) Enum() *CapacityClassKind_Code {
-	p := new(CapacityClassKind_Code)
-	*p = x
-	return p
-}
-
-func (x CapacityClassKind_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (CapacityClassKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
-}
-
-func (CapacityClassKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[7]
-}
-
-func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use CapacityClassKind_Code.Descriptor instead.
-func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
-}
-
-type ProvisionedWhen_Code int32
-
-const (
-	// ORDERED.
-	ProvisionedWhen_UNSPECIFIED ProvisionedWhen_Code = 0
-	// Once the cloud has accepted the order.
-	ProvisionedWhen_ORDERED ProvisionedWhen_Code = 1
-	// Once all its pods fit nodes that are ready.
-	ProvisionedWhen_READY ProvisionedWhen_Code = 2
-)
-
-// Enum value maps for ProvisionedWhen_Code.
-var (
-	ProvisionedWhen_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "ORDERED",
-		2: "READY",
-	}
-	ProvisionedWhen_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"ORDERED":     1,
-		"READY":       2,
-	}
-)
-
-func (x ProvisionedWhen_Code) Enum() *ProvisionedWhen_Code {
-	p := new(ProvisionedWhen_Code)
-	*p = x
-	return p
-}
-
-func (x ProvisionedWhen_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ProvisionedWhen_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
-}
-
-func (ProvisionedWhen_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[8]
-}
-
-func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
-func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
-}
-
-type ReplacementChoice_Code int32
-
-const (
-	// MOST_SAVED.
-	ReplacementChoice_UNSPECIFIED ReplacementChoice_Code = 0
-	// The one that saves most.
-	ReplacementChoice_MOST_SAVED ReplacementChoice_Code = 1
-	// The one that saves most per evicted pod.
-	ReplacementChoice_MOST_SAVED_PER_EVICTION ReplacementChoice_Code = 2
-	// The smallest one within the limits.
-	ReplacementChoice_CAREFUL ReplacementChoice_Code = 3
-)
-
-// Enum value maps for ReplacementChoice_Code.
-var (
-	ReplacementChoice_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "MOST_SAVED",
-		2: "MOST_SAVED_PER_EVICTION",
-		3: "CAREFUL",
-	}
-	ReplacementChoice_Code_value = map[string]int32{
-		"UNSPECIFIED":             0,
-		"MOST_SAVED":              1,
-		"MOST_SAVED_PER_EVICTION": 2,
-		"CAREFUL":                 3,
-	}
-)
-
-func (x ReplacementChoice_Code) Enum() *ReplacementChoice_Code {
-	p := new(ReplacementChoice_Code)
-	*p = x
-	return p
-}
-
-func (x ReplacementChoice_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ReplacementChoice_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
-}
-
-func (ReplacementChoice_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[9]
-}
-
-func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ReplacementChoice_Code.Descriptor instead.
-func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63, 0}
-}
-
-type Objective_Code int32
-
-const (
-	// In settings: MONEY where all prices are known, else COUNT.
-	Objective_UNSPECIFIED Objective_Code = 0
-	// The number of nodes.
-	Objective_COUNT Objective_Code = 1
-	// The price of nodes per hour.
-	Objective_MONEY Objective_Code = 2
-)
-
-// Enum value maps for Objective_Code.
-var (
-	Objective_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "COUNT",
-		2: "MONEY",
-	}
-	Objective_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"COUNT":       1,
-		"MONEY":       2,
-	}
-)
-
-func (x Objective_Code) Enum() *Objective_Code {
-	p := new(Objective_Code)
-	*p = x
-	return p
-}
-
-func (x Objective_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Objective_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
-}
-
-func (Objective_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[10]
-}
-
-func (x Objective_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Objective_Code.Descriptor instead.
-func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
-}
-
-type SearchEffort_Code int32
-
-const (
-	// USUAL.
-	SearchEffort_UNSPECIFIED SearchEffort_Code = 0
-	// The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
-	// plan with the configured expanders.
-	SearchEffort_FIRST SearchEffort_Code = 1
-	// Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
-	// that cost little. A plan of other expanders is taken only if the settings name no expanders.
-	SearchEffort_USUAL SearchEffort_Code = 2
-	// Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
-	// serves more pods, or as many with fewer nodes at no higher price; a note says so.
-	SearchEffort_BEST SearchEffort_Code = 3
-)
-
-// Enum value maps for SearchEffort_Code.
-var (
-	SearchEffort_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "FIRST",
-		2: "USUAL",
-		3: "BEST",
-	}
-	SearchEffort_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"FIRST":       1,
-		"USUAL":       2,
-		"BEST":        3,
-	}
-)
-
-func (x SearchEffort_Code) Enum() *SearchEffort_Code {
-	p := new(SearchEffort_Code)
-	*p = x
-	return p
-}
-
-func (x SearchEffort_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (SearchEffort_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
-}
-
-func (SearchEffort_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[11]
-}
-
-func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use SearchEffort_Code.Descriptor instead.
-func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
-}
-
-type TemplateSource_Code int32
-
-const (
-	// PREFER_TEMPLATE.
-	TemplateSource_UNSPECIFIED TemplateSource_Code = 0
-	// The group's template, or one of its nodes if it has none.
-	TemplateSource_PREFER_TEMPLATE TemplateSource_Code = 1
-	// One of the group's nodes, without what is specific to it, or the group's template if it has no nodes.
-	TemplateSource_PREFER_NODE TemplateSource_Code = 2
-)
-
-// Enum value maps for TemplateSource_Code.
-var (
-	TemplateSource_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "PREFER_TEMPLATE",
-		2: "PREFER_NODE",
-	}
-	TemplateSource_Code_value = map[string]int32{
-		"UNSPECIFIED":     0,
-		"PREFER_TEMPLATE": 1,
-		"PREFER_NODE":     2,
-	}
-)
-
-func (x TemplateSource_Code) Enum() *TemplateSource_Code {
-	p := new(TemplateSource_Code)
-	*p = x
-	return p
-}
-
-func (x TemplateSource_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TemplateSource_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
-}
-
-func (TemplateSource_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[12]
-}
-
-func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TemplateSource_Code.Descriptor instead.
-func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75, 0}
-}
-
-type Consolidation_Code int32
-
-const (
-	// WHENEVER_POSSIBLE.
-	Consolidation_UNSPECIFIED Consolidation_Code = 0
-	// All.
-	Consolidation_WHENEVER_POSSIBLE Consolidation_Code = 1
-	// Nodes without pods that would have to move.
-	Consolidation_WHEN_EMPTY Consolidation_Code = 2
-	// None.
-	Consolidation_NEVER Consolidation_Code = 3
-)
-
-// Enum value maps for Consolidation_Code.
-var (
-	Consolidation_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "WHENEVER_POSSIBLE",
-		2: "WHEN_EMPTY",
-		3: "NEVER",
-	}
-	Consolidation_Code_value = map[string]int32{
-		"UNSPECIFIED":       0,
-		"WHENEVER_POSSIBLE": 1,
-		"WHEN_EMPTY":        2,
-		"NEVER":             3,
-	}
-)
-
-func (x Consolidation_Code) Enum() *Consolidation_Code {
-	p := new(Consolidation_Code)
-	*p = x
-	return p
-}
-
-func (x Consolidation_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Consolidation_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
-}
-
-func (Consolidation_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[13]
-}
-
-func (x Consolidation_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Consolidation_Code.Descriptor instead.
-func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
-}
-
-type SlackStrategy_Code int32
-
-const (
-	// EQUAL.
-	SlackStrategy_UNSPECIFIED SlackStrategy_Code = 0
-	// All of one size.
-	SlackStrategy_EQUAL SlackStrategy_Code = 1
-	// One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that.
-	SlackStrategy_LARGEST_POD SlackStrategy_Code = 2
-	// One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
-	// larger than the largest cpu and the largest memory over all pods.
-	SlackStrategy_LARGEST_BY_RESOURCE SlackStrategy_Code = 3
-)
-
-// Enum value maps for SlackStrategy_Code.
-var (
-	SlackStrategy_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "EQUAL",
-		2: "LARGEST_POD",
-		3: "LARGEST_BY_RESOURCE",
-	}
-	SlackStrategy_Code_value = map[string]int32{
-		"UNSPECIFIED":         0,
-		"EQUAL":               1,
-		"LARGEST_POD":         2,
-		"LARGEST_BY_RESOURCE": 3,
-	}
-)
-
-func (x SlackStrategy_Code) Enum() *SlackStrategy_Code {
-	p := new(SlackStrategy_Code)
-	*p = x
-	return p
-}
-
-func (x SlackStrategy_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
-}
-
-func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[14]
-}
-
-func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use SlackStrategy_Code.Descriptor instead.
-func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
-}
-
-type CapacityBufferReading_Code int32
-
-const (
-	// LARGER.
-	CapacityBufferReading_UNSPECIFIED CapacityBufferReading_Code = 0
-	// The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on.
-	CapacityBufferReading_LARGER CapacityBufferReading_Code = 1
-	// The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36.
-	CapacityBufferReading_SMALLER CapacityBufferReading_Code = 2
-)
-
-// Enum value maps for CapacityBufferReading_Code.
-var (
-	CapacityBufferReading_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "LARGER",
-		2: "SMALLER",
-	}
-	CapacityBufferReading_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"LARGER":      1,
-		"SMALLER":     2,
-	}
-)
-
-func (x CapacityBufferReading_Code) Enum() *CapacityBufferReading_Code {
-	p := new(CapacityBufferReading_Code)
-	*p = x
-	return p
-}
-
-func (x CapacityBufferReading_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[15].Descriptor()
-}
-
-func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[15]
-}
-
-func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
-func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88, 0}
 }
 
 // A decision the planner can take.
@@ -1775,7 +1055,9 @@ type NodeVerdict struct {
 	// to nodes that stay.
 	ReplacedBy []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
 	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it, without interruption.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
+	// Of a node with price that the plan of replacement leaves: why. Absent = replaced, or no plan was looked for.
+	NotReplaced   *NotReplaced `protobuf:"bytes,19,opt,name=not_replaced,json=notReplaced,proto3" json:"not_replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1936,6 +1218,105 @@ func (x *NodeVerdict) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *NodeVerdict) GetNotReplaced() *NotReplaced {
+	if x != nil {
+		return x.NotReplaced
+	}
+	return nil
+}
+
+// Why a node is not replaced.
+type NotReplaced struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cheapest condition to lift.
+	Reason ReplacementLimit_Code `protobuf:"varint,1,opt,name=reason,proto3,enum=trimtab.v1.ReplacementLimit_Code" json:"reason,omitempty"`
+	// One clause with the condition, for people; the pod in the way is "a pod".
+	Why string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	// Why the node may not be drained, if that is why it stays.
+	Unremovable UnremovableReason_Code `protobuf:"varint,3,opt,name=unremovable,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"unremovable,omitempty"`
+	// Pod that is in the way, as "namespace/name"; "" = none.
+	BlockingPod string `protobuf:"bytes,4,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
+	// Why that pod is in the way.
+	BlockingReason BlockingPodReason_Code `protobuf:"varint,5,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
+	// What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
+	// least price of room for its pods.
+	SavingPerHour float64 `protobuf:"fixed64,6,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotReplaced) Reset() {
+	*x = NotReplaced{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotReplaced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotReplaced) ProtoMessage() {}
+
+func (x *NotReplaced) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotReplaced.ProtoReflect.Descriptor instead.
+func (*NotReplaced) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *NotReplaced) GetReason() ReplacementLimit_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return ReplacementLimit_UNSPECIFIED
+}
+
+func (x *NotReplaced) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *NotReplaced) GetUnremovable() UnremovableReason_Code {
+	if x != nil {
+		return x.Unremovable
+	}
+	return UnremovableReason_UNSPECIFIED
+}
+
+func (x *NotReplaced) GetBlockingPod() string {
+	if x != nil {
+		return x.BlockingPod
+	}
+	return ""
+}
+
+func (x *NotReplaced) GetBlockingReason() BlockingPodReason_Code {
+	if x != nil {
+		return x.BlockingReason
+	}
+	return BlockingPodReason_UNSPECIFIED
+}
+
+func (x *NotReplaced) GetSavingPerHour() float64 {
+	if x != nil {
+		return x.SavingPerHour
+	}
+	return 0
+}
+
 // What becomes of a node.
 type NodeFate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1945,7 +1326,7 @@ type NodeFate struct {
 
 func (x *NodeFate) Reset() {
 	*x = NodeFate{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +1338,7 @@ func (x *NodeFate) String() string {
 func (*NodeFate) ProtoMessage() {}
 
 func (x *NodeFate) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +1351,7 @@ func (x *NodeFate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFate.ProtoReflect.Descriptor instead.
 func (*NodeFate) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 // Times and counts of one answer.
@@ -1994,8 +1375,8 @@ type Diagnostics struct {
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The results of the decisions, in the order in which they were taken.
 	Decisions []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// Notes on the objects of this request, such as a kind that is not read, or a PersistentVolumeClaim that a pod names
-	// and that is missing; the first of them. Empty with the compact form.
+	// Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
+	// although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
 	ObjectNotes   []string `protobuf:"bytes,10,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2003,7 +1384,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +1396,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +1409,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Diagnostics) GetStages() []*StageTime {
@@ -2121,7 +1502,7 @@ type DecisionSummary struct {
 
 func (x *DecisionSummary) Reset() {
 	*x = DecisionSummary{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +1514,7 @@ func (x *DecisionSummary) String() string {
 func (*DecisionSummary) ProtoMessage() {}
 
 func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +1527,7 @@ func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionSummary.ProtoReflect.Descriptor instead.
 func (*DecisionSummary) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DecisionSummary) GetDecision() Decision_Code {
@@ -2190,7 +1571,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +1583,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +1596,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StageTime) GetStage() string {
@@ -2281,7 +1662,7 @@ type ScaleUpDecision struct {
 
 func (x *ScaleUpDecision) Reset() {
 	*x = ScaleUpDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +1674,7 @@ func (x *ScaleUpDecision) String() string {
 func (*ScaleUpDecision) ProtoMessage() {}
 
 func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +1687,7 @@ func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpDecision.ProtoReflect.Descriptor instead.
 func (*ScaleUpDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
@@ -2452,7 +1833,7 @@ type GangResult struct {
 
 func (x *GangResult) Reset() {
 	*x = GangResult{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +1845,7 @@ func (x *GangResult) String() string {
 func (*GangResult) ProtoMessage() {}
 
 func (x *GangResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +1858,7 @@ func (x *GangResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
 func (*GangResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GangResult) GetGroup() string {
@@ -2590,7 +1971,7 @@ type ScaleUpSplit struct {
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +1983,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +1996,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -2672,7 +2053,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +2065,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +2078,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Places) GetPods() []string {
@@ -2747,7 +2128,7 @@ type Shortfall struct {
 
 func (x *Shortfall) Reset() {
 	*x = Shortfall{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2140,7 @@ func (x *Shortfall) String() string {
 func (*Shortfall) ProtoMessage() {}
 
 func (x *Shortfall) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2153,7 @@ func (x *Shortfall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortfall.ProtoReflect.Descriptor instead.
 func (*Shortfall) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Shortfall) GetPods() []string {
@@ -2816,7 +2197,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2209,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2222,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Release) GetNodes() []string {
@@ -2871,7 +2252,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2264,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2277,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2943,7 +2324,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +2336,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +2349,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -3047,7 +2428,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +2440,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +2453,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -3089,43 +2470,6 @@ func (x *ExpanderScore) GetScore() float64 {
 	return 0
 }
 
-// How one option is chosen among several.
-type Expander struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Expander) Reset() {
-	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Expander) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Expander) ProtoMessage() {}
-
-func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Expander.ProtoReflect.Descriptor instead.
-func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
-}
-
 // What is answered to ProvisioningRequests. Real pods that wait come before requests without booking, as the scheduler
 // binds them at once; of requests, those of higher priority come first, then older ones.
 type CapacityRequestsDecision struct {
@@ -3136,7 +2480,7 @@ type CapacityRequestsDecision struct {
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
 	// BookingExpired, CapacityRevoked).
-	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
+	Requests []*CapacityRequestAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
 	// Growth of node groups for all requests together, sorted by node group. Other decisions of the same answer count
 	// these nodes as requested: `current_size` of their splits is `new_size` of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
@@ -3192,7 +2536,7 @@ func (x *CapacityRequestsDecision) GetDetail() string {
 	return ""
 }
 
-func (x *CapacityRequestsDecision) GetRequests() []*CapacityAnswer {
+func (x *CapacityRequestsDecision) GetRequests() []*CapacityRequestAnswer {
 	if x != nil {
 		return x.Requests
 	}
@@ -3221,7 +2565,7 @@ func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
 }
 
 // What is answered to one ProvisioningRequest.
-type CapacityAnswer struct {
+type CapacityRequestAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -3230,7 +2574,7 @@ type CapacityAnswer struct {
 	// Uid.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Outcome.
-	Outcome CapacityOutcome_Code `protobuf:"varint,4,opt,name=outcome,proto3,enum=trimtab.v1.CapacityOutcome_Code" json:"outcome,omitempty"`
+	Outcome CapacityRequestOutcome_Code `protobuf:"varint,4,opt,name=outcome,proto3,enum=trimtab.v1.CapacityRequestOutcome_Code" json:"outcome,omitempty"`
 	// One sentence, for people: what it lacks, or where its room is.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Pods of all its sets.
@@ -3240,7 +2584,7 @@ type CapacityAnswer struct {
 	// Pods for which room is held after this plan.
 	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
 	// Where the room is: by set, existing nodes first, then by group and number.
-	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
+	Places []*CapacityRequestPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
 	// When the booking ends. Absent = nothing is booked.
 	BookedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
 	// Why no node of a group helps the pods without room. Absent = they have room, or places were not looked for.
@@ -3253,20 +2597,20 @@ type CapacityAnswer struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityAnswer) Reset() {
-	*x = CapacityAnswer{}
+func (x *CapacityRequestAnswer) Reset() {
+	*x = CapacityRequestAnswer{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityAnswer) String() string {
+func (x *CapacityRequestAnswer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityAnswer) ProtoMessage() {}
+func (*CapacityRequestAnswer) ProtoMessage() {}
 
-func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestAnswer) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3278,96 +2622,96 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
-func (*CapacityAnswer) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestAnswer.ProtoReflect.Descriptor instead.
+func (*CapacityRequestAnswer) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *CapacityAnswer) GetNamespace() string {
+func (x *CapacityRequestAnswer) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetName() string {
+func (x *CapacityRequestAnswer) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetUid() string {
+func (x *CapacityRequestAnswer) GetUid() string {
 	if x != nil {
 		return x.Uid
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetOutcome() CapacityOutcome_Code {
+func (x *CapacityRequestAnswer) GetOutcome() CapacityRequestOutcome_Code {
 	if x != nil {
 		return x.Outcome
 	}
-	return CapacityOutcome_UNSPECIFIED
+	return CapacityRequestOutcome_UNSPECIFIED
 }
 
-func (x *CapacityAnswer) GetDetail() string {
+func (x *CapacityRequestAnswer) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
 }
 
-func (x *CapacityAnswer) GetPodCount() int32 {
+func (x *CapacityRequestAnswer) GetPodCount() int32 {
 	if x != nil {
 		return x.PodCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetStartedCount() int32 {
+func (x *CapacityRequestAnswer) GetStartedCount() int32 {
 	if x != nil {
 		return x.StartedCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetBookedCount() int32 {
+func (x *CapacityRequestAnswer) GetBookedCount() int32 {
 	if x != nil {
 		return x.BookedCount
 	}
 	return 0
 }
 
-func (x *CapacityAnswer) GetPlaces() []*CapacityPlace {
+func (x *CapacityRequestAnswer) GetPlaces() []*CapacityRequestPlace {
 	if x != nil {
 		return x.Places
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetBookedUntil() *timestamppb.Timestamp {
+func (x *CapacityRequestAnswer) GetBookedUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.BookedUntil
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetShortfall() *Shortfall {
+func (x *CapacityRequestAnswer) GetShortfall() *Shortfall {
 	if x != nil {
 		return x.Shortfall
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetNeedsNewNodes() bool {
+func (x *CapacityRequestAnswer) GetNeedsNewNodes() bool {
 	if x != nil {
 		return x.NeedsNewNodes
 	}
 	return false
 }
 
-func (x *CapacityAnswer) GetRelease() *Release {
+func (x *CapacityRequestAnswer) GetRelease() *Release {
 	if x != nil {
 		return x.Release
 	}
@@ -3375,7 +2719,7 @@ func (x *CapacityAnswer) GetRelease() *Release {
 }
 
 // Room of a ProvisioningRequest for pods of one set on one node.
-type CapacityPlace struct {
+type CapacityRequestPlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of an existing node; "" = on one that is coming or new.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -3392,20 +2736,20 @@ type CapacityPlace struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityPlace) Reset() {
-	*x = CapacityPlace{}
+func (x *CapacityRequestPlace) Reset() {
+	*x = CapacityRequestPlace{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityPlace) String() string {
+func (x *CapacityRequestPlace) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityPlace) ProtoMessage() {}
+func (*CapacityRequestPlace) ProtoMessage() {}
 
-func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestPlace) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3417,40 +2761,40 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
-func (*CapacityPlace) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestPlace.ProtoReflect.Descriptor instead.
+func (*CapacityRequestPlace) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *CapacityPlace) GetNode() string {
+func (x *CapacityRequestPlace) GetNode() string {
 	if x != nil {
 		return x.Node
 	}
 	return ""
 }
 
-func (x *CapacityPlace) GetNodeGroup() string {
+func (x *CapacityRequestPlace) GetNodeGroup() string {
 	if x != nil {
 		return x.NodeGroup
 	}
 	return ""
 }
 
-func (x *CapacityPlace) GetNumber() int32 {
+func (x *CapacityRequestPlace) GetNumber() int32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *CapacityPlace) GetPodCount() int32 {
+func (x *CapacityRequestPlace) GetPodCount() int32 {
 	if x != nil {
 		return x.PodCount
 	}
 	return 0
 }
 
-func (x *CapacityPlace) GetPodSet() int32 {
+func (x *CapacityRequestPlace) GetPodSet() int32 {
 	if x != nil {
 		return x.PodSet
 	}
@@ -3458,26 +2802,26 @@ func (x *CapacityPlace) GetPodSet() int32 {
 }
 
 // What is answered to a ProvisioningRequest.
-type CapacityOutcome struct {
+type CapacityRequestOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityOutcome) Reset() {
-	*x = CapacityOutcome{}
+func (x *CapacityRequestOutcome) Reset() {
+	*x = CapacityRequestOutcome{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityOutcome) String() string {
+func (x *CapacityRequestOutcome) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityOutcome) ProtoMessage() {}
+func (*CapacityRequestOutcome) ProtoMessage() {}
 
-func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
+func (x *CapacityRequestOutcome) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3489,8 +2833,8 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
-func (*CapacityOutcome) Descriptor() ([]byte, []int) {
+// Deprecated: Use CapacityRequestOutcome.ProtoReflect.Descriptor instead.
+func (*CapacityRequestOutcome) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
@@ -4076,43 +3420,6 @@ func (x *BlockingPod) GetReasons() []BlockingPodReason_Code {
 	return nil
 }
 
-// The order in which candidates are simulated.
-type CandidateOrder struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CandidateOrder) Reset() {
-	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CandidateOrder) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CandidateOrder) ProtoMessage() {}
-
-func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
-func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
-}
-
 // A node that is not needed.
 type UnneededNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4132,7 +3439,7 @@ type UnneededNode struct {
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4144,7 +3451,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4157,7 +3464,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -4202,7 +3509,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +3521,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +3534,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -4257,8 +3564,6 @@ type ReplacementDecision struct {
 	// Plans from careful to bold, by nodes that leave: each saves more and moves more than the one before. The chosen one
 	// is among them.
 	Frontier []*ReplacementOption `protobuf:"bytes,5,rep,name=frontier,proto3" json:"frontier,omitempty"`
-	// Nodes with price that stay although the plan was looked for, sorted by name.
-	Kept []*KeptNode `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`
 	// Node groups whose nodes neither go nor come, or whose nodes may only go: id to reason.
 	Excluded map[string]NodeGroupReason_Code `protobuf:"bytes,7,rep,name=excluded,proto3" json:"excluded,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
 	// Whether the search was stopped by the deadline or its budget of work. The plan is valid; a later one may save more.
@@ -4269,7 +3574,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4281,7 +3586,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4294,7 +3599,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -4321,13 +3626,6 @@ func (x *ReplacementDecision) GetDetail() string {
 func (x *ReplacementDecision) GetFrontier() []*ReplacementOption {
 	if x != nil {
 		return x.Frontier
-	}
-	return nil
-}
-
-func (x *ReplacementDecision) GetKept() []*KeptNode {
-	if x != nil {
-		return x.Kept
 	}
 	return nil
 }
@@ -4369,7 +3667,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4381,7 +3679,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4394,7 +3692,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -4458,7 +3756,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4470,7 +3768,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4483,7 +3781,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -4534,7 +3832,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +3844,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +3857,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -4632,7 +3930,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +3942,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +3955,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -4744,107 +4042,6 @@ func (x *ReplacementOption) GetDisturbedGangCount() int32 {
 	return 0
 }
 
-// A node with price that is not replaced.
-type KeptNode struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Why: the cheapest condition to lift.
-	Reason ReplacementLimit_Code `protobuf:"varint,2,opt,name=reason,proto3,enum=trimtab.v1.ReplacementLimit_Code" json:"reason,omitempty"`
-	// Why the node may not be drained, if that is why it stays.
-	Unremovable UnremovableReason_Code `protobuf:"varint,3,opt,name=unremovable,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"unremovable,omitempty"`
-	// Pod that is in the way, as "namespace/name"; "" = none.
-	BlockingPod string `protobuf:"bytes,4,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
-	// Why that pod is in the way.
-	BlockingReason BlockingPodReason_Code `protobuf:"varint,5,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
-	// What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
-	// least price of room for its pods.
-	SavingPerHour float64 `protobuf:"fixed64,6,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
-	// One sentence, for people.
-	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *KeptNode) Reset() {
-	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *KeptNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*KeptNode) ProtoMessage() {}
-
-func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
-func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *KeptNode) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *KeptNode) GetReason() ReplacementLimit_Code {
-	if x != nil {
-		return x.Reason
-	}
-	return ReplacementLimit_UNSPECIFIED
-}
-
-func (x *KeptNode) GetUnremovable() UnremovableReason_Code {
-	if x != nil {
-		return x.Unremovable
-	}
-	return UnremovableReason_UNSPECIFIED
-}
-
-func (x *KeptNode) GetBlockingPod() string {
-	if x != nil {
-		return x.BlockingPod
-	}
-	return ""
-}
-
-func (x *KeptNode) GetBlockingReason() BlockingPodReason_Code {
-	if x != nil {
-		return x.BlockingReason
-	}
-	return BlockingPodReason_UNSPECIFIED
-}
-
-func (x *KeptNode) GetSavingPerHour() float64 {
-	if x != nil {
-		return x.SavingPerHour
-	}
-	return 0
-}
-
-func (x *KeptNode) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
 // Pod deletion costs.
 type PodCostsDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4860,7 +4057,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4872,7 +4069,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4885,7 +4082,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4943,7 +4140,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4955,7 +4152,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4968,7 +4165,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -5057,7 +4254,7 @@ type PodCostShare struct {
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5069,7 +4266,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5082,7 +4279,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -5106,50 +4303,14 @@ func (x *PodCostShare) GetOwnRanks() []byte {
 	return nil
 }
 
-// How pods of a group are ranked: a higher rank is removed sooner.
-type PodCostStrategy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodCostStrategy) Reset() {
-	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodCostStrategy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodCostStrategy) ProtoMessage() {}
-
-func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
-func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
-}
-
 // The planner's memory between two loops. The caller stores it and sends it back unchanged; any planner replica
 // understands it. Each decision has its own part, which no other decision reads; the part of a decision that is not
 // requested is returned unchanged.
 //
-// The typed fields of a part (times, what was unneeded, placeholders) follow the rules of the contract: later versions
-// read them. `opaque` is the planner's own, in a layout that may change with each version: a planner that does not know
-// the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches, never a timer.
+// The typed fields of a part (timers, what was unneeded, placeholders) follow the rules of the contract: later versions
+// read them. `opaque` is the planner's own, in one layout for all parts that may change with each version: a planner
+// that does not know the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches,
+// never a timer.
 type PlanState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scale-up's part. OPTIONAL.
@@ -5170,7 +4331,7 @@ type PlanState struct {
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +4343,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +4356,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -5252,7 +4413,7 @@ type CapacityRequestsState struct {
 
 func (x *CapacityRequestsState) Reset() {
 	*x = CapacityRequestsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +4425,7 @@ func (x *CapacityRequestsState) String() string {
 func (*CapacityRequestsState) ProtoMessage() {}
 
 func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +4438,7 @@ func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CapacityRequestsState) GetOrders() []*NodeOrder {
@@ -5307,7 +4468,7 @@ type NodeOrder struct {
 
 func (x *NodeOrder) Reset() {
 	*x = NodeOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5319,7 +4480,7 @@ func (x *NodeOrder) String() string {
 func (*NodeOrder) ProtoMessage() {}
 
 func (x *NodeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5332,7 +4493,7 @@ func (x *NodeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
 func (*NodeOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodeOrder) GetName() string {
@@ -5389,7 +4550,7 @@ type ReplacementState struct {
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +4562,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +4575,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReplacementState) GetStrings() []string {
@@ -5448,8 +4609,6 @@ func (x *ReplacementState) GetPaidBack() *NodeTimes {
 // What scale-up remembers: where waiting pods have places. It has no timers.
 type ScaleUpState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 2. REQUIRED with it.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (names of nodes, ids of node groups); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
 	// Places of waiting pods, pods of nodes being deleted and recently evicted ones. OPTIONAL: empty = none.
@@ -5462,7 +4621,7 @@ type ScaleUpState struct {
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5474,7 +4633,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5487,14 +4646,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *ScaleUpState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ScaleUpState) GetStrings() []string {
@@ -5531,7 +4683,7 @@ type SlackState struct {
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5543,7 +4695,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5556,7 +4708,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SlackState) GetStrings() []string {
@@ -5590,7 +4742,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5602,7 +4754,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5615,7 +4767,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5655,7 +4807,7 @@ type PodCostsState struct {
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5667,7 +4819,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5680,15 +4832,13 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 // What scale-down remembers. Columns are little-endian arrays as in snapshot.proto, because tens of thousands of rows
 // are usual.
 type ScaleDownState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 4. REQUIRED with it.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (node names); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
 	// Unneeded nodes and since when.
@@ -5713,7 +4863,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +4875,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,14 +4888,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *ScaleDownState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ScaleDownState) GetStrings() []string {
@@ -5823,7 +4966,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5835,7 +4978,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5848,7 +4991,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -5893,7 +5036,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +5048,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +5061,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -5954,7 +5097,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5966,7 +5109,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5979,7 +5122,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -6017,3029 +5160,12 @@ func (x *FailedNodes) GetBlockingPod() []string {
 	return nil
 }
 
-// All settings. An absent field has the default of its option `setting`, which is upstream's unless the comment says
-// why not; its range and upstream's name for it are there as well. Numbers that the option gives no range may have any
-// value, durations are at least 0 s.
-type PlanSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Scale-up. OPTIONAL.
-	ScaleUp *ScaleUpSettings `protobuf:"bytes,1,opt,name=scale_up,json=scaleUp,proto3" json:"scale_up,omitempty"`
-	// Scale-down. OPTIONAL.
-	ScaleDown *ScaleDownSettings `protobuf:"bytes,2,opt,name=scale_down,json=scaleDown,proto3" json:"scale_down,omitempty"`
-	// Resource slack. OPTIONAL.
-	Slack *SlackSettings `protobuf:"bytes,3,opt,name=slack,proto3" json:"slack,omitempty"`
-	// Pod deletion costs. OPTIONAL.
-	PodCosts *PodCostSettings `protobuf:"bytes,4,opt,name=pod_costs,json=podCosts,proto3" json:"pod_costs,omitempty"`
-	// Overrides by node group id. OPTIONAL.
-	NodeGroups map[string]*NodeGroupSettings `protobuf:"bytes,5,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How scheduling is simulated. OPTIONAL.
-	Simulation *SimulationSettings `protobuf:"bytes,6,opt,name=simulation,proto3" json:"simulation,omitempty"`
-	// Settings for all decisions. OPTIONAL.
-	Planner *PlannerSettings `protobuf:"bytes,7,opt,name=planner,proto3" json:"planner,omitempty"`
-	// How much scale-up and scale-down search for a better plan.
-	SearchEffort SearchEffort_Code `protobuf:"varint,8,opt,name=search_effort,json=searchEffort,proto3,enum=trimtab.v1.SearchEffort_Code" json:"search_effort,omitempty"`
-	// Replacement. OPTIONAL.
-	Replacement *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
-	// Pod groups, for all decisions. OPTIONAL.
-	Gangs *GangSettings `protobuf:"bytes,60,opt,name=gangs,proto3" json:"gangs,omitempty"`
-	// ProvisioningRequests. OPTIONAL.
-	CapacityRequests *CapacityRequestSettings `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *PlanSettings) Reset() {
-	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PlanSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PlanSettings) ProtoMessage() {}
-
-func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
-func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
-}
-
-func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
-	if x != nil {
-		return x.ScaleUp
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetScaleDown() *ScaleDownSettings {
-	if x != nil {
-		return x.ScaleDown
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetSlack() *SlackSettings {
-	if x != nil {
-		return x.Slack
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetPodCosts() *PodCostSettings {
-	if x != nil {
-		return x.PodCosts
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetNodeGroups() map[string]*NodeGroupSettings {
-	if x != nil {
-		return x.NodeGroups
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetSimulation() *SimulationSettings {
-	if x != nil {
-		return x.Simulation
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetPlanner() *PlannerSettings {
-	if x != nil {
-		return x.Planner
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetSearchEffort() SearchEffort_Code {
-	if x != nil {
-		return x.SearchEffort
-	}
-	return SearchEffort_UNSPECIFIED
-}
-
-func (x *PlanSettings) GetReplacement() *ReplacementSettings {
-	if x != nil {
-		return x.Replacement
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetGangs() *GangSettings {
-	if x != nil {
-		return x.Gangs
-	}
-	return nil
-}
-
-func (x *PlanSettings) GetCapacityRequests() *CapacityRequestSettings {
-	if x != nil {
-		return x.CapacityRequests
-	}
-	return nil
-}
-
-// Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`).
-type GangSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Add nodes also for pods of a gang that do not exist yet, up to `PodGroup.desired_count`: a gang of which fewer than
-	// `min_count` pods exist is then served as if they did. Answers name such pods "GROUP (missing 1)". False: such a
-	// gang is no demand, as the scheduler holds its pods.
-	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
-	// Add nodes also for the pods of a gang beyond `min_count`. False: they take room on nodes that are there, or that
-	// the gang gets anyway.
-	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
-	// Move the pods of running gangs: one by one as long as `min_count` of them run, or the whole gang at once. False:
-	// nodes with a pod of a gang that runs are neither drained nor replaced.
-	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GangSettings) Reset() {
-	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GangSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GangSettings) ProtoMessage() {}
-
-func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
-func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
-}
-
-func (x *GangSettings) GetCountMissingMembers() bool {
-	if x != nil && x.CountMissingMembers != nil {
-		return *x.CountMissingMembers
-	}
-	return false
-}
-
-func (x *GangSettings) GetServeOptionalMembers() bool {
-	if x != nil && x.ServeOptionalMembers != nil {
-		return *x.ServeOptionalMembers
-	}
-	return false
-}
-
-func (x *GangSettings) GetMoveRunning() bool {
-	if x != nil && x.MoveRunning != nil {
-		return *x.MoveRunning
-	}
-	return false
-}
-
-// ProvisioningRequests. New nodes are those of scale-up (`ScaleUpSettings.template_source`, limits, maximum sizes,
-// back-off).
-type CapacityRequestSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. If false, nothing is booked, and pods that name a request are served like any others.
-	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The classes that are answered; requests of others are left alone, for another controller. OPTIONAL: empty =
-	// `check-capacity.autoscaling.x-k8s.io` and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
-	// that no Cluster Autoscaler answers.
-	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
-	// When the condition Provisioned of a request that gets new nodes becomes true. The default is upstream's.
-	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
-	// How long room stays booked after a request is provisioned, as far as its pods have not started. A constant
-	// upstream.
-	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
-	// How long after its creation room is sought for a request that does not say it (`ValidUntilSeconds`). A constant
-	// upstream, which ignores the parameter.
-	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
-	// Only requests with this parameter `processorInstance` are answered. OPTIONAL: "" = those without the parameter.
-	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *CapacityRequestSettings) Reset() {
-	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CapacityRequestSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CapacityRequestSettings) ProtoMessage() {}
-
-func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
-func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
-}
-
-func (x *CapacityRequestSettings) GetEnabled() bool {
-	if x != nil && x.Enabled != nil {
-		return *x.Enabled
-	}
-	return false
-}
-
-func (x *CapacityRequestSettings) GetClasses() []*CapacityClass {
-	if x != nil {
-		return x.Classes
-	}
-	return nil
-}
-
-func (x *CapacityRequestSettings) GetProvisionedWhen() ProvisionedWhen_Code {
-	if x != nil {
-		return x.ProvisionedWhen
-	}
-	return ProvisionedWhen_UNSPECIFIED
-}
-
-func (x *CapacityRequestSettings) GetBookingTime() *durationpb.Duration {
-	if x != nil {
-		return x.BookingTime
-	}
-	return nil
-}
-
-func (x *CapacityRequestSettings) GetMaxSeekTime() *durationpb.Duration {
-	if x != nil {
-		return x.MaxSeekTime
-	}
-	return nil
-}
-
-func (x *CapacityRequestSettings) GetProcessorInstance() string {
-	if x != nil {
-		return x.ProcessorInstance
-	}
-	return ""
-}
-
-// A class of ProvisioningRequests.
-type CapacityClass struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// `spec.provisioningClassName`. REQUIRED, unique.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What is done for its requests. REQUIRED.
-	Kind          CapacityClassKind_Code `protobuf:"varint,2,opt,name=kind,proto3,enum=trimtab.v1.CapacityClassKind_Code" json:"kind,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CapacityClass) Reset() {
-	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CapacityClass) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CapacityClass) ProtoMessage() {}
-
-func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
-func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
-}
-
-func (x *CapacityClass) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *CapacityClass) GetKind() CapacityClassKind_Code {
-	if x != nil {
-		return x.Kind
-	}
-	return CapacityClassKind_UNSPECIFIED
-}
-
-// What is done for the requests of a class.
-type CapacityClassKind struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CapacityClassKind) Reset() {
-	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CapacityClassKind) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CapacityClassKind) ProtoMessage() {}
-
-func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
-func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
-}
-
-// When a request that gets new nodes is provisioned.
-type ProvisionedWhen struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProvisionedWhen) Reset() {
-	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProvisionedWhen) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProvisionedWhen) ProtoMessage() {}
-
-func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
-func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
-}
-
-// Replacement. A node goes only if the rules of scale-down let it (`ScaleDownSettings`: pods with local storage,
-// kube-system pods, and so on, but not its utilization); new nodes are those of scale-up
-// (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and node groups with prices count.
-type ReplacementSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all.
-	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least saving of a plan, per hour, in the currency of the prices.
-	MinSavingPerHour *float64 `protobuf:"fixed64,2,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// Least saving of a plan as a share of what the nodes that leave cost; and, of the saving of a mean eviction, what
-	// each further one must save for a set of nodes to be preferred to a smaller one.
-	MinSavingShare *float64 `protobuf:"fixed64,3,opt,name=min_saving_share,json=minSavingShare,proto3,oneof" json:"min_saving_share,omitempty"`
-	// Least hourly saving per evicted pod.
-	MinSavingPerEviction *float64 `protobuf:"fixed64,4,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// What moving one pod costs, once, in the currency of the prices: multiplied by its eviction cost, which is 1 for
-	// usual pods.
-	PricePerEviction *float64 `protobuf:"fixed64,5,opt,name=price_per_eviction,json=pricePerEviction,proto3,oneof" json:"price_per_eviction,omitempty"`
-	// Longest time in which the saving must pay for the moves. Also how long nodes that came by a replacement are not
-	// replaced again.
-	MaxPaybackTime *durationpb.Duration `protobuf:"bytes,6,opt,name=max_payback_time,json=maxPaybackTime,proto3" json:"max_payback_time,omitempty"`
-	// Most new nodes in one wave, besides those that leave in it.
-	MaxSurgeNodes *int32 `protobuf:"varint,7,opt,name=max_surge_nodes,json=maxSurgeNodes,proto3,oneof" json:"max_surge_nodes,omitempty"`
-	// Most nodes that leave in one wave.
-	MaxLeavingNodes *int32 `protobuf:"varint,8,opt,name=max_leaving_nodes,json=maxLeavingNodes,proto3,oneof" json:"max_leaving_nodes,omitempty"`
-	// Most waves of a plan.
-	MaxWaves *int32 `protobuf:"varint,9,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// A plan is made only if it would still save, and would not be planned again the other way, were each price this
-	// share higher or lower.
-	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
-	// Nodes with a pod younger than this, or younger themselves, stay. Karpenter's `consolidateAfter`.
-	// `NodeGroupSettings` may give another one for the nodes of a group.
-	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// A plan is made only if its Balanced score (`ReplacementOption`) is at least this. >= 0; 0 = any, the default.
-	MinBalancedScore *float64 `protobuf:"fixed64,12,opt,name=min_balanced_score,json=minBalancedScore,proto3,oneof" json:"min_balanced_score,omitempty"`
-	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no limits but the others.
-	Budgets []*DisruptionBudget `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Which plan of the frontier is taken among those within all limits.
-	Choice ReplacementChoice_Code `protobuf:"varint,14,opt,name=choice,proto3,enum=trimtab.v1.ReplacementChoice_Code" json:"choice,omitempty"`
-	// Spot nodes replaced by spot nodes. OPTIONAL.
-	Spot *SpotReplacementSettings `protobuf:"bytes,15,opt,name=spot,proto3" json:"spot,omitempty"`
-	// How long no node is planned in a group that had none to give, or whose new nodes were given back.
-	AvoidTime *durationpb.Duration `protobuf:"bytes,16,opt,name=avoid_time,json=avoidTime,proto3" json:"avoid_time,omitempty"`
-	// How long a plan must replace a node, without interruption, before it is in wave 1.
-	StableTime *durationpb.Duration `protobuf:"bytes,17,opt,name=stable_time,json=stableTime,proto3" json:"stable_time,omitempty"`
-	// Pods that have run for less than their annotation `karpenter.sh/do-not-disrupt` says (a duration, or "true" for
-	// ever; `PodTable.number`) keep their nodes, and so do nodes with it (`Node.do_not_disrupt`).
-	DoNotDisrupt  *bool `protobuf:"varint,18,opt,name=do_not_disrupt,json=doNotDisrupt,proto3,oneof" json:"do_not_disrupt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplacementSettings) Reset() {
-	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplacementSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplacementSettings) ProtoMessage() {}
-
-func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
-func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
-}
-
-func (x *ReplacementSettings) GetEnabled() bool {
-	if x != nil && x.Enabled != nil {
-		return *x.Enabled
-	}
-	return false
-}
-
-func (x *ReplacementSettings) GetMinSavingPerHour() float64 {
-	if x != nil && x.MinSavingPerHour != nil {
-		return *x.MinSavingPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetMinSavingShare() float64 {
-	if x != nil && x.MinSavingShare != nil {
-		return *x.MinSavingShare
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetMinSavingPerEviction() float64 {
-	if x != nil && x.MinSavingPerEviction != nil {
-		return *x.MinSavingPerEviction
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetPricePerEviction() float64 {
-	if x != nil && x.PricePerEviction != nil {
-		return *x.PricePerEviction
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetMaxPaybackTime() *durationpb.Duration {
-	if x != nil {
-		return x.MaxPaybackTime
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetMaxSurgeNodes() int32 {
-	if x != nil && x.MaxSurgeNodes != nil {
-		return *x.MaxSurgeNodes
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetMaxLeavingNodes() int32 {
-	if x != nil && x.MaxLeavingNodes != nil {
-		return *x.MaxLeavingNodes
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetMaxWaves() int32 {
-	if x != nil && x.MaxWaves != nil {
-		return *x.MaxWaves
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetStabilityMargin() float64 {
-	if x != nil && x.StabilityMargin != nil {
-		return *x.StabilityMargin
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetConsolidateAfter() *durationpb.Duration {
-	if x != nil {
-		return x.ConsolidateAfter
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetMinBalancedScore() float64 {
-	if x != nil && x.MinBalancedScore != nil {
-		return *x.MinBalancedScore
-	}
-	return 0
-}
-
-func (x *ReplacementSettings) GetBudgets() []*DisruptionBudget {
-	if x != nil {
-		return x.Budgets
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetChoice() ReplacementChoice_Code {
-	if x != nil {
-		return x.Choice
-	}
-	return ReplacementChoice_UNSPECIFIED
-}
-
-func (x *ReplacementSettings) GetSpot() *SpotReplacementSettings {
-	if x != nil {
-		return x.Spot
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetAvoidTime() *durationpb.Duration {
-	if x != nil {
-		return x.AvoidTime
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetStableTime() *durationpb.Duration {
-	if x != nil {
-		return x.StableTime
-	}
-	return nil
-}
-
-func (x *ReplacementSettings) GetDoNotDisrupt() bool {
-	if x != nil && x.DoNotDisrupt != nil {
-		return *x.DoNotDisrupt
-	}
-	return false
-}
-
-// Which plan of the frontier is taken.
-type ReplacementChoice struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplacementChoice) Reset() {
-	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplacementChoice) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplacementChoice) ProtoMessage() {}
-
-func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
-func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
-}
-
-// Rules for replacing spot nodes by spot nodes. A node is a spot node if its labels or its group's template say so
-// (`karpenter.sh/capacity-type`, `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
-// `kubernetes.azure.com/scalesetpriority`).
-type SpotReplacementSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is done.
-	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least number of cheaper node groups that would take the same pods, for a node that replaces one node. Karpenter's
-	// is 15.
-	MinAlternatives *int32 `protobuf:"varint,2,opt,name=min_alternatives,json=minAlternatives,proto3,oneof" json:"min_alternatives,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *SpotReplacementSettings) Reset() {
-	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SpotReplacementSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SpotReplacementSettings) ProtoMessage() {}
-
-func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
-func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *SpotReplacementSettings) GetEnabled() bool {
-	if x != nil && x.Enabled != nil {
-		return *x.Enabled
-	}
-	return false
-}
-
-func (x *SpotReplacementSettings) GetMinAlternatives() int32 {
-	if x != nil && x.MinAlternatives != nil {
-		return *x.MinAlternatives
-	}
-	return 0
-}
-
-// How many nodes may be disrupted at the same time in a part of the cluster, as `spec.disruption.budgets` of
-// Karpenter's NodePools.
-type DisruptionBudget struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The nodes that count. OPTIONAL: absent = all.
-	Nodes *Selector `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Ids of node groups; with `nodes`, both must hold. OPTIONAL: empty = all.
-	NodeGroups []string `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
-	// Most nodes: a number, or a share such as "10%", which rounds up. REQUIRED.
-	MaxNodes string `protobuf:"bytes,3,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
-	// Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL: empty = all. Nodes that leave without
-	// pods to move are Empty, others Underutilized.
-	Reasons []string `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// When it holds: five fields of cron in UTC, or "@daily" and the like. OPTIONAL: "" = always.
-	Schedule string `protobuf:"bytes,5,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// How long from each time of `schedule` on. REQUIRED with it.
-	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DisruptionBudget) Reset() {
-	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DisruptionBudget) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DisruptionBudget) ProtoMessage() {}
-
-func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
-func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *DisruptionBudget) GetNodes() *Selector {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-func (x *DisruptionBudget) GetNodeGroups() []string {
-	if x != nil {
-		return x.NodeGroups
-	}
-	return nil
-}
-
-func (x *DisruptionBudget) GetMaxNodes() string {
-	if x != nil {
-		return x.MaxNodes
-	}
-	return ""
-}
-
-func (x *DisruptionBudget) GetReasons() []string {
-	if x != nil {
-		return x.Reasons
-	}
-	return nil
-}
-
-func (x *DisruptionBudget) GetSchedule() string {
-	if x != nil {
-		return x.Schedule
-	}
-	return ""
-}
-
-func (x *DisruptionBudget) GetDuration() *durationpb.Duration {
-	if x != nil {
-		return x.Duration
-	}
-	return nil
-}
-
-// What plans are compared by first.
-type Objective struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Objective) Reset() {
-	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Objective) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Objective) ProtoMessage() {}
-
-func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Objective.ProtoReflect.Descriptor instead.
-func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
-}
-
-// How much is searched for a better plan. Budgets are amounts of work: what they pay for becomes less as a cluster
-// grows, and the deadline bounds all of it.
-type SearchEffort struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SearchEffort) Reset() {
-	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SearchEffort) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SearchEffort) ProtoMessage() {}
-
-func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
-func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
-}
-
-// Settings for all decisions.
-type PlannerSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods with lower priority neither keep a node nor need a place.
-	ExpendablePodsPriorityCutoff *int32 `protobuf:"varint,1,opt,name=expendable_pods_priority_cutoff,json=expendablePodsPriorityCutoff,proto3,oneof" json:"expendable_pods_priority_cutoff,omitempty"`
-	// Name of the node label that marks GPU nodes; "" = none does. Default "cloud.google.com/gke-accelerator"; a node
-	// with allocatable "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
-	GpuLabel *string `protobuf:"bytes,2,opt,name=gpu_label,json=gpuLabel,proto3,oneof" json:"gpu_label,omitempty"`
-	// How long room is kept for an evicted pod that its owner has not recreated. Upstream's 0 switches the buffer off.
-	RecentEvictionTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=recent_eviction_ttl,json=recentEvictionTtl,proto3" json:"recent_eviction_ttl,omitempty"`
-	// Keep room for pending pods that fit somewhere now: those that the scheduler has marked unschedulable and that are
-	// not expendable. Upstream does, and places them before it looks for unneeded nodes.
-	ReserveForPendingPods *bool `protobuf:"varint,4,opt,name=reserve_for_pending_pods,json=reserveForPendingPods,proto3,oneof" json:"reserve_for_pending_pods,omitempty"`
-	// Also keep room for pending pods that the scheduler has not marked. Upstream does not: most of them are scheduled
-	// shortly.
-	ReserveForUnmarkedPods *bool `protobuf:"varint,5,opt,name=reserve_for_unmarked_pods,json=reserveForUnmarkedPods,proto3,oneof" json:"reserve_for_unmarked_pods,omitempty"`
-	// Minimum and maximum amounts of resources, and numbers of nodes, in the cluster or in a part of it. Default none.
-	// Minimums apply to scale-down, maximums to scale-up.
-	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
-	// How similar node groups are balanced. OPTIONAL.
-	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
-	// How long a registered node may take to start. Until then, a node is still starting that is not ready, has a startup
-	// taint, or does not offer yet what its group's template, or at least half of its group's nodes, offer of an extended
-	// resource such as "nvidia.com/gpu". It is awaited, gives no room, and does not count as unhealthy.
-	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
-	// How long requested nodes are awaited that have not registered. Later they are overdue: pods do not wait for them,
-	// and their group grows only where no other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-	// unknown, they are awaited for ever.
-	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
-	// How many nodes may be removed or replaced at the same time, in parts of the cluster; for scale-down and replacement
-	// alike. OPTIONAL.
-	DisruptionBudgets []*DisruptionBudget `protobuf:"bytes,10,rep,name=disruption_budgets,json=disruptionBudgets,proto3" json:"disruption_budgets,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *PlannerSettings) Reset() {
-	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PlannerSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PlannerSettings) ProtoMessage() {}
-
-func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
-func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
-}
-
-func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
-	if x != nil && x.ExpendablePodsPriorityCutoff != nil {
-		return *x.ExpendablePodsPriorityCutoff
-	}
-	return 0
-}
-
-func (x *PlannerSettings) GetGpuLabel() string {
-	if x != nil && x.GpuLabel != nil {
-		return *x.GpuLabel
-	}
-	return ""
-}
-
-func (x *PlannerSettings) GetRecentEvictionTtl() *durationpb.Duration {
-	if x != nil {
-		return x.RecentEvictionTtl
-	}
-	return nil
-}
-
-func (x *PlannerSettings) GetReserveForPendingPods() bool {
-	if x != nil && x.ReserveForPendingPods != nil {
-		return *x.ReserveForPendingPods
-	}
-	return false
-}
-
-func (x *PlannerSettings) GetReserveForUnmarkedPods() bool {
-	if x != nil && x.ReserveForUnmarkedPods != nil {
-		return *x.ReserveForUnmarkedPods
-	}
-	return false
-}
-
-func (x *PlannerSettings) GetLimits() []*ResourceLimit {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-func (x *PlannerSettings) GetBalance() *BalanceSettings {
-	if x != nil {
-		return x.Balance
-	}
-	return nil
-}
-
-func (x *PlannerSettings) GetMaxNodeStartupTime() *durationpb.Duration {
-	if x != nil {
-		return x.MaxNodeStartupTime
-	}
-	return nil
-}
-
-func (x *PlannerSettings) GetMaxNodeProvisionTime() *durationpb.Duration {
-	if x != nil {
-		return x.MaxNodeProvisionTime
-	}
-	return nil
-}
-
-func (x *PlannerSettings) GetDisruptionBudgets() []*DisruptionBudget {
-	if x != nil {
-		return x.DisruptionBudgets
-	}
-	return nil
-}
-
-// A limit on one resource, or on the number of nodes. The sum is over the capacity of nodes that are not being deleted.
-type ResourceLimit struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or "nodes" for the number of nodes.
-	// REQUIRED.
-	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Least amount, in the resource's unit: no node is removed if less would remain. OPTIONAL: absent = none; one of the
-	// three limits is REQUIRED.
-	Minimum *int64 `protobuf:"varint,2,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
-	// Largest amount, >= `minimum`: no node is added if the sum would exceed it. OPTIONAL: absent = none.
-	Maximum *int64 `protobuf:"varint,3,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
-	// The nodes that count. OPTIONAL: absent = all nodes.
-	Nodes *Selector `protobuf:"bytes,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Largest amount that one plan may add. OPTIONAL: absent = none.
-	MaximumAdded  *int64 `protobuf:"varint,5,opt,name=maximum_added,json=maximumAdded,proto3,oneof" json:"maximum_added,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResourceLimit) Reset() {
-	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResourceLimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResourceLimit) ProtoMessage() {}
-
-func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
-func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
-}
-
-func (x *ResourceLimit) GetResource() string {
-	if x != nil {
-		return x.Resource
-	}
-	return ""
-}
-
-func (x *ResourceLimit) GetMinimum() int64 {
-	if x != nil && x.Minimum != nil {
-		return *x.Minimum
-	}
-	return 0
-}
-
-func (x *ResourceLimit) GetMaximum() int64 {
-	if x != nil && x.Maximum != nil {
-		return *x.Maximum
-	}
-	return 0
-}
-
-func (x *ResourceLimit) GetNodes() *Selector {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-func (x *ResourceLimit) GetMaximumAdded() int64 {
-	if x != nil && x.MaximumAdded != nil {
-		return *x.MaximumAdded
-	}
-	return 0
-}
-
-// A label selector by names: all requirements must hold; without requirements, it selects everything.
-type Selector struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Labels with their values. OPTIONAL.
-	MatchLabels map[string]string `protobuf:"bytes,1,rep,name=match_labels,json=matchLabels,proto3" json:"match_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Other requirements. OPTIONAL.
-	MatchExpressions []*SelectorRequirement `protobuf:"bytes,2,rep,name=match_expressions,json=matchExpressions,proto3" json:"match_expressions,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *Selector) Reset() {
-	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Selector) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Selector) ProtoMessage() {}
-
-func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Selector.ProtoReflect.Descriptor instead.
-func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
-}
-
-func (x *Selector) GetMatchLabels() map[string]string {
-	if x != nil {
-		return x.MatchLabels
-	}
-	return nil
-}
-
-func (x *Selector) GetMatchExpressions() []*SelectorRequirement {
-	if x != nil {
-		return x.MatchExpressions
-	}
-	return nil
-}
-
-// One requirement on a label.
-type SelectorRequirement struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key of the label. REQUIRED.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Operator: IN, NOT_IN, EXISTS or DOES_NOT_EXIST. REQUIRED.
-	Operator LabelOperator_Code `protobuf:"varint,2,opt,name=operator,proto3,enum=trimtab.v1.LabelOperator_Code" json:"operator,omitempty"`
-	// Values. REQUIRED for IN and NOT_IN, empty otherwise.
-	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SelectorRequirement) Reset() {
-	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SelectorRequirement) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SelectorRequirement) ProtoMessage() {}
-
-func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
-func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
-}
-
-func (x *SelectorRequirement) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *SelectorRequirement) GetOperator() LabelOperator_Code {
-	if x != nil {
-		return x.Operator
-	}
-	return LabelOperator_UNSPECIFIED
-}
-
-func (x *SelectorRequirement) GetValues() []string {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-// Which node groups are similar, for both scale-up and scale-down, and how they are balanced. Two groups are similar if
-// a node of one has the same capacity as one of the other (memory may differ a little), about the same allocatable
-// amounts and the same labels, except labels of location and provider; or if both are in one node pool of Azure, by the
-// label "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are similar to none. Scale-up compares
-// templates of new nodes (`ScaleUpSettings.template_source`), scale-down the first node of each group by name. If a
-// setting differs between the two, its comment says so.
-type BalanceSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Largest difference in nodes between similar node groups, and between the zones of similar node groups, after a
-	// removal: a node goes only if no similar group or zone would then have more than this many nodes more than its own.
-	// Nodes being deleted do not count. Applies to all unneeded nodes together and to those removed now; implies
-	// `ScaleDownSettings.balance`. >= 0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up makes
-	// sizes as equal as it can.
-	MaxDifference *int32 `protobuf:"varint,1,opt,name=max_difference,json=maxDifference,proto3,oneof" json:"max_difference,omitempty"`
-	// Keys of labels that need not be the same, besides those of zone, region, host name and provider. OPTIONAL. Scale-up
-	// compares all other labels. Scale-down compares the labels by which some pod selects nodes, including a provider's,
-	// and also taints: nodes that no pod distinguishes can replace each other.
-	IgnoredLabels []string `protobuf:"bytes,2,rep,name=ignored_labels,json=ignoredLabels,proto3" json:"ignored_labels,omitempty"`
-	// Compare only these labels, and neither amounts nor taints: groups that have all of them, with the same values, are
-	// similar. OPTIONAL: empty = compare as described; not with `ignored_labels`. The same in both.
-	ComparedLabels []string `protobuf:"bytes,3,rep,name=compared_labels,json=comparedLabels,proto3" json:"compared_labels,omitempty"`
-	// Share by which the smaller capacity of memory may be below the larger. The same in both.
-	MaxMemoryDifferenceRatio *float64 `protobuf:"fixed64,4,opt,name=max_memory_difference_ratio,json=maxMemoryDifferenceRatio,proto3,oneof" json:"max_memory_difference_ratio,omitempty"`
-	// The same for the allocatable amount of each resource. The same in both.
-	MaxAllocatableDifferenceRatio *float64 `protobuf:"fixed64,5,opt,name=max_allocatable_difference_ratio,json=maxAllocatableDifferenceRatio,proto3,oneof" json:"max_allocatable_difference_ratio,omitempty"`
-	// The same for the amount of each resource that DaemonSets and static pods leave free. Scale-up only: an existing
-	// node may temporarily lack some of those pods.
-	MaxFreeDifferenceRatio *float64 `protobuf:"fixed64,6,opt,name=max_free_difference_ratio,json=maxFreeDifferenceRatio,proto3,oneof" json:"max_free_difference_ratio,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
-}
-
-func (x *BalanceSettings) Reset() {
-	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BalanceSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BalanceSettings) ProtoMessage() {}
-
-func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
-func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
-}
-
-func (x *BalanceSettings) GetMaxDifference() int32 {
-	if x != nil && x.MaxDifference != nil {
-		return *x.MaxDifference
-	}
-	return 0
-}
-
-func (x *BalanceSettings) GetIgnoredLabels() []string {
-	if x != nil {
-		return x.IgnoredLabels
-	}
-	return nil
-}
-
-func (x *BalanceSettings) GetComparedLabels() []string {
-	if x != nil {
-		return x.ComparedLabels
-	}
-	return nil
-}
-
-func (x *BalanceSettings) GetMaxMemoryDifferenceRatio() float64 {
-	if x != nil && x.MaxMemoryDifferenceRatio != nil {
-		return *x.MaxMemoryDifferenceRatio
-	}
-	return 0
-}
-
-func (x *BalanceSettings) GetMaxAllocatableDifferenceRatio() float64 {
-	if x != nil && x.MaxAllocatableDifferenceRatio != nil {
-		return *x.MaxAllocatableDifferenceRatio
-	}
-	return 0
-}
-
-func (x *BalanceSettings) GetMaxFreeDifferenceRatio() float64 {
-	if x != nil && x.MaxFreeDifferenceRatio != nil {
-		return *x.MaxFreeDifferenceRatio
-	}
-	return 0
-}
-
-// How scheduling is simulated.
-type SimulationSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a scheduler that does the same.
-	TopologySpreadTimeout *bool `protobuf:"varint,1,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3,oneof" json:"topology_spread_timeout,omitempty"`
-	// Compare numbers where tolerations have the operators LT and GT, also for the taint policy of topology spread. False
-	// is as the feature gate of this name of kube-scheduler (alpha in 1.37): such tolerations then tolerate nothing. Pods
-	// of DaemonSets on new nodes, slack and pod deletion costs do not compare in either case.
-	TaintTolerationComparisonOperators *bool `protobuf:"varint,2,opt,name=taint_toleration_comparison_operators,json=taintTolerationComparisonOperators,proto3,oneof" json:"taint_toleration_comparison_operators,omitempty"`
-	unknownFields                      protoimpl.UnknownFields
-	sizeCache                          protoimpl.SizeCache
-}
-
-func (x *SimulationSettings) Reset() {
-	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SimulationSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SimulationSettings) ProtoMessage() {}
-
-func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
-func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
-}
-
-func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
-	if x != nil && x.TopologySpreadTimeout != nil {
-		return *x.TopologySpreadTimeout
-	}
-	return false
-}
-
-func (x *SimulationSettings) GetTaintTolerationComparisonOperators() bool {
-	if x != nil && x.TaintTolerationComparisonOperators != nil {
-		return *x.TaintTolerationComparisonOperators
-	}
-	return false
-}
-
-// Scale-up.
-type ScaleUpSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Split growth over similar node groups (`BalanceSettings`).
-	BalanceSimilarNodeGroups *bool `protobuf:"varint,1,opt,name=balance_similar_node_groups,json=balanceSimilarNodeGroups,proto3,oneof" json:"balance_similar_node_groups,omitempty"`
-	// How an option is chosen: each expander decides among those that the one before it rates equal. Without repetition.
-	// Default [CHEAPEST_PLAN] if every node group that may grow and would help has a price, else [LEAST_WASTE].
-	Expanders []Expander_Code `protobuf:"varint,2,rep,packed,name=expanders,proto3,enum=trimtab.v1.Expander_Code" json:"expanders,omitempty"`
-	// For the expander PRIORITY. REQUIRED with it.
-	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
-	// For the expander HIGHEST_PRIORITY. OPTIONAL.
-	HighestPriority *HighestPriorityExpanderSettings `protobuf:"bytes,4,opt,name=highest_priority,json=highestPriority,proto3" json:"highest_priority,omitempty"`
-	// Take the decision at all.
-	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The model of a group's new nodes. Upstream prefers an existing node.
-	TemplateSource TemplateSource_Code `protobuf:"varint,7,opt,name=template_source,json=templateSource,proto3,enum=trimtab.v1.TemplateSource_Code" json:"template_source,omitempty"`
-	// Pods younger than this wait; the pod's annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for
-	// more.
-	NewPodScaleUpDelay *durationpb.Duration `protobuf:"bytes,8,opt,name=new_pod_scale_up_delay,json=newPodScaleUpDelay,proto3" json:"new_pod_scale_up_delay,omitempty"`
-	// Put all DaemonSet pods that would run there on a new node, even those that its template does not name, or that the
-	// node on which it is modelled lacks. A template that names no pods gets them in any case.
-	ForceDaemonsets *bool `protobuf:"varint,9,opt,name=force_daemonsets,json=forceDaemonsets,proto3,oneof" json:"force_daemonsets,omitempty"`
-	// Taints that are removed once a new node has started: new nodes are assumed not to have them, and a node with one is
-	// not ready, for every decision. OPTIONAL: those that begin with "startup-taint.cluster-autoscaler.kubernetes.io/"
-	// are always included.
-	StartupTaints *TaintNames `protobuf:"bytes,10,opt,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
-	// Taints that describe a node's status and not its kind: new nodes are assumed not to have them, and a node with one
-	// is not ready, for every decision; upstream keeps it ready. OPTIONAL: those that begin with
-	// "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	StatusTaints *TaintNames `protobuf:"bytes,11,opt,name=status_taints,json=statusTaints,proto3" json:"status_taints,omitempty"`
-	// Names of schedulers whose pods are served, besides the default scheduler. OPTIONAL.
-	SchedulerNames []string `protobuf:"bytes,12,rep,name=scheduler_names,json=schedulerNames,proto3" json:"scheduler_names,omitempty"`
-	// Most nodes that one plan adds.
-	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
-	// Topology domains other than host names that node groups could open, such as zones, count for topology spread
-	// constraints with DoNotSchedule: pods spread over three zones get nodes in all three, even if none has a node yet.
-	// Plans are as legal for kube-scheduler, which counts domains that have nodes: it may put all pods on the first node
-	// that registers, unless `minDomains` makes it wait, for which plans have nodes in as many domains in any case. A
-	// plan that does not count new domains is taken if this one leaves pods. Upstream does not count new domains,
-	// Karpenter does.
-	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
-}
-
-func (x *ScaleUpSettings) Reset() {
-	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScaleUpSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScaleUpSettings) ProtoMessage() {}
-
-func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
-func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
-}
-
-func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
-	if x != nil && x.BalanceSimilarNodeGroups != nil {
-		return *x.BalanceSimilarNodeGroups
-	}
-	return false
-}
-
-func (x *ScaleUpSettings) GetExpanders() []Expander_Code {
-	if x != nil {
-		return x.Expanders
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetPriority() *PriorityExpanderSettings {
-	if x != nil {
-		return x.Priority
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetHighestPriority() *HighestPriorityExpanderSettings {
-	if x != nil {
-		return x.HighestPriority
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetEnabled() bool {
-	if x != nil && x.Enabled != nil {
-		return *x.Enabled
-	}
-	return false
-}
-
-func (x *ScaleUpSettings) GetTemplateSource() TemplateSource_Code {
-	if x != nil {
-		return x.TemplateSource
-	}
-	return TemplateSource_UNSPECIFIED
-}
-
-func (x *ScaleUpSettings) GetNewPodScaleUpDelay() *durationpb.Duration {
-	if x != nil {
-		return x.NewPodScaleUpDelay
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetForceDaemonsets() bool {
-	if x != nil && x.ForceDaemonsets != nil {
-		return *x.ForceDaemonsets
-	}
-	return false
-}
-
-func (x *ScaleUpSettings) GetStartupTaints() *TaintNames {
-	if x != nil {
-		return x.StartupTaints
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetStatusTaints() *TaintNames {
-	if x != nil {
-		return x.StatusTaints
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetSchedulerNames() []string {
-	if x != nil {
-		return x.SchedulerNames
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetMaxNewNodes() int32 {
-	if x != nil && x.MaxNewNodes != nil {
-		return *x.MaxNewNodes
-	}
-	return 0
-}
-
-func (x *ScaleUpSettings) GetSpreadOverNewDomains() bool {
-	if x != nil && x.SpreadOverNewDomains != nil {
-		return *x.SpreadOverNewDomains
-	}
-	return false
-}
-
-// The model of a group's new nodes.
-type TemplateSource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TemplateSource) Reset() {
-	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TemplateSource) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TemplateSource) ProtoMessage() {}
-
-func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
-func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
-}
-
-// Taints by key.
-type TaintNames struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole keys. OPTIONAL.
-	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Prefixes of keys, not empty. OPTIONAL.
-	Prefixes      []string `protobuf:"bytes,2,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TaintNames) Reset() {
-	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TaintNames) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TaintNames) ProtoMessage() {}
-
-func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
-func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
-}
-
-func (x *TaintNames) GetKeys() []string {
-	if x != nil {
-		return x.Keys
-	}
-	return nil
-}
-
-func (x *TaintNames) GetPrefixes() []string {
-	if x != nil {
-		return x.Prefixes
-	}
-	return nil
-}
-
-// The expander PRIORITY.
-type PriorityExpanderSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ranks, each number once. REQUIRED.
-	Ranks         []*PriorityRank `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PriorityExpanderSettings) Reset() {
-	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PriorityExpanderSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PriorityExpanderSettings) ProtoMessage() {}
-
-func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
-func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
-}
-
-func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
-	if x != nil {
-		return x.Ranks
-	}
-	return nil
-}
-
-// One rank of the expander PRIORITY.
-type PriorityRank struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rank: a node group with a higher one is preferred. A group that no pattern matches has no rank, and loses
-	// against all groups with a rank.
-	Rank int32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	// Regular expressions (RE2, without named classes of characters), one of which matches somewhere in the id of the
-	// node group. REQUIRED.
-	Patterns      []string `protobuf:"bytes,2,rep,name=patterns,proto3" json:"patterns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PriorityRank) Reset() {
-	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PriorityRank) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PriorityRank) ProtoMessage() {}
-
-func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
-func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
-}
-
-func (x *PriorityRank) GetRank() int32 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
-}
-
-func (x *PriorityRank) GetPatterns() []string {
-	if x != nil {
-		return x.Patterns
-	}
-	return nil
-}
-
-// The expander HIGHEST_PRIORITY.
-type HighestPriorityExpanderSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key of the label of the template whose value is the priority, an integer; a group without it has 0. OPTIONAL: "" =
-	// "zalando.org/scaling-priority".
-	Label         string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HighestPriorityExpanderSettings) Reset() {
-	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HighestPriorityExpanderSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HighestPriorityExpanderSettings) ProtoMessage() {}
-
-func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
-func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
-}
-
-func (x *HighestPriorityExpanderSettings) GetLabel() string {
-	if x != nil {
-		return x.Label
-	}
-	return ""
-}
-
-// Scale-down.
-type ScaleDownSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all.
-	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Nodes whose utilization is at most this are candidates.
-	UtilizationThreshold *float64 `protobuf:"fixed64,2,opt,name=utilization_threshold,json=utilizationThreshold,proto3,oneof" json:"utilization_threshold,omitempty"`
-	// The same for GPU nodes.
-	GpuUtilizationThreshold *float64 `protobuf:"fixed64,3,opt,name=gpu_utilization_threshold,json=gpuUtilizationThreshold,proto3,oneof" json:"gpu_utilization_threshold,omitempty"`
-	// How long a node must be unneeded before it is removed.
-	UnneededTime *durationpb.Duration `protobuf:"bytes,4,opt,name=unneeded_time,json=unneededTime,proto3" json:"unneeded_time,omitempty"`
-	// The same for an unready node.
-	UnreadyTime *durationpb.Duration `protobuf:"bytes,5,opt,name=unready_time,json=unreadyTime,proto3" json:"unready_time,omitempty"`
-	// Whether unready nodes are removed.
-	UnreadyEnabled *bool `protobuf:"varint,6,opt,name=unready_enabled,json=unreadyEnabled,proto3,oneof" json:"unready_enabled,omitempty"`
-	// How long a failed simulation remains valid.
-	UnremovableNodeRecheckTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=unremovable_node_recheck_timeout,json=unremovableNodeRecheckTimeout,proto3" json:"unremovable_node_recheck_timeout,omitempty"`
-	// Most nodes being deleted at a time, empty or not.
-	MaxScaleDownParallelism *int32 `protobuf:"varint,8,opt,name=max_scale_down_parallelism,json=maxScaleDownParallelism,proto3,oneof" json:"max_scale_down_parallelism,omitempty"`
-	// Most nodes being drained at a time. Upstream's default 1 drains serially, because its drains are not checked
-	// jointly; ours are.
-	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
-	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them.
-	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
-	// Nodes with pods that use local storage stay.
-	SkipNodesWithLocalStorage *bool `protobuf:"varint,12,opt,name=skip_nodes_with_local_storage,json=skipNodesWithLocalStorage,proto3,oneof" json:"skip_nodes_with_local_storage,omitempty"`
-	// Nodes with pods of other controllers than ReplicationController, ReplicaSet, StatefulSet and Job stay.
-	SkipNodesWithCustomControllerPods *bool `protobuf:"varint,13,opt,name=skip_nodes_with_custom_controller_pods,json=skipNodesWithCustomControllerPods,proto3,oneof" json:"skip_nodes_with_custom_controller_pods,omitempty"`
-	// Fewest replicas of a controller whose pods may be moved.
-	MinReplicaCount *int32 `protobuf:"varint,14,opt,name=min_replica_count,json=minReplicaCount,proto3,oneof" json:"min_replica_count,omitempty"`
-	// Age from which a kube-system pod without PodDisruptionBudget no longer blocks.
-	BlockingSystemPodDisruptionTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=blocking_system_pod_disruption_timeout,json=blockingSystemPodDisruptionTimeout,proto3" json:"blocking_system_pod_disruption_timeout,omitempty"`
-	// Leave DaemonSet pods out of utilization.
-	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,16,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
-	// Leave mirror pods out of utilization.
-	IgnoreMirrorPodsUtilization *bool `protobuf:"varint,17,opt,name=ignore_mirror_pods_utilization,json=ignoreMirrorPodsUtilization,proto3,oneof" json:"ignore_mirror_pods_utilization,omitempty"`
-	// Simulate at most this many nodes, besides those that were unneeded last time. 0 = no limit, the default. Makes a
-	// bounded run repeatable.
-	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them again. The Zalando fork always does this.
-	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// The only orders in which candidates are tried; no nodes are exchanged then either. The best plan by `objective` is
-	// taken, among equals the one with the least eviction cost, then the first. With [NAME], one pass like upstream.
-	// OPTIONAL: empty = the usual orders, candidates as upstream lists them, and arbitrary ones, as
-	// `PlanSettings.search_effort` allows: no new plan then saves less than a pass in list order within what budgets
-	// allow at once, and one replaces the last plan only if it is better by 5 %.
-	CandidateOrders []CandidateOrder_Code `protobuf:"varint,21,rep,packed,name=candidate_orders,json=candidateOrders,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_orders,omitempty"`
-	// Smallest hourly saving per eviction (in the currency of the prices) for which pods are moved. Default 0 = no
-	// minimum; nodes of unknown price always pass.
-	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// Among similar node groups (`BalanceSettings`) the largest shrinks first, and within them the zone with the most
-	// nodes: in the order of candidates, and if a limit allows removing only some of the unneeded nodes now. Upstream
-	// does not.
-	Balance *bool `protobuf:"varint,25,opt,name=balance,proto3,oneof" json:"balance,omitempty"`
-	// After a node group has grown, nothing is deleted for this long. Without effect if `NodeGroup.last_scale_up_time` is
-	// not known. Unneeded nodes keep their timers.
-	DelayAfterAdd *durationpb.Duration `protobuf:"bytes,26,opt,name=delay_after_add,json=delayAfterAdd,proto3" json:"delay_after_add,omitempty"`
-	// The same after the deletion of a node was started.
-	DelayAfterDelete *durationpb.Duration `protobuf:"bytes,27,opt,name=delay_after_delete,json=delayAfterDelete,proto3" json:"delay_after_delete,omitempty"`
-	// The same after a deletion has failed.
-	DelayAfterFailure *durationpb.Duration `protobuf:"bytes,28,opt,name=delay_after_failure,json=delayAfterFailure,proto3" json:"delay_after_failure,omitempty"`
-	// The three delays apply to each node group separately: nodes of a group in cool-down are not candidates, so their
-	// timers start when it is over; those of other groups are removed. False: a cool-down stops all deletions.
-	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
-	// What plans are compared by first: MONEY takes the plan that saves most per hour, among equals the one that frees
-	// most nodes; COUNT the other way round. With MONEY, nodes are also exchanged, unless `candidate_orders` names some:
-	// some of the plan stay, and others that save more go, as `search_effort` allows, in all waves together: then the
-	// first may save less than it could alone. Default UNSPECIFIED: MONEY if the prices of all candidates are known, else
-	// COUNT, in which nodes without price save as much as the mean. Upstream compares no plans: it removes what one pass
-	// over its list finds.
-	Objective Objective_Code `protobuf:"varint,31,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// While a larger share of all nodes is unready, and more of them than `ok_total_unready_count`, no node is removed.
-	// Nodes that are being deleted, or may still be starting, do not count.
-	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
-	// Up to this many unready nodes do not stop scale-down.
-	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what disruption budgets allow now, as upstream does;
-	// so does `SearchEffort.FIRST`. In each wave after the first, a budget counts for what it allows with all its pods
-	// healthy (`expected_pods` - `desired_healthy`), or now, if that is more; a node with more pods than that takes all
-	// of it, and its pods are evicted one after the other. Nodes of later waves are unneeded, so they get the soft taint
-	// at once, and pods that are evicted before go where they can stay.
-	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// The utilization of a node that has devices of dynamic resource allocation of its own is their share alone, as for
-	// the Cluster Autoscaler; false = the largest of the shares of cpu, memory and devices.
-	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
-}
-
-func (x *ScaleDownSettings) Reset() {
-	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScaleDownSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScaleDownSettings) ProtoMessage() {}
-
-func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
-func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
-}
-
-func (x *ScaleDownSettings) GetEnabled() bool {
-	if x != nil && x.Enabled != nil {
-		return *x.Enabled
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetUtilizationThreshold() float64 {
-	if x != nil && x.UtilizationThreshold != nil {
-		return *x.UtilizationThreshold
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetGpuUtilizationThreshold() float64 {
-	if x != nil && x.GpuUtilizationThreshold != nil {
-		return *x.GpuUtilizationThreshold
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetUnneededTime() *durationpb.Duration {
-	if x != nil {
-		return x.UnneededTime
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetUnreadyTime() *durationpb.Duration {
-	if x != nil {
-		return x.UnreadyTime
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetUnreadyEnabled() bool {
-	if x != nil && x.UnreadyEnabled != nil {
-		return *x.UnreadyEnabled
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetUnremovableNodeRecheckTimeout() *durationpb.Duration {
-	if x != nil {
-		return x.UnremovableNodeRecheckTimeout
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetMaxScaleDownParallelism() int32 {
-	if x != nil && x.MaxScaleDownParallelism != nil {
-		return *x.MaxScaleDownParallelism
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetMaxDrainParallelism() int32 {
-	if x != nil && x.MaxDrainParallelism != nil {
-		return *x.MaxDrainParallelism
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetSkipNodesWithSystemPods() bool {
-	if x != nil && x.SkipNodesWithSystemPods != nil {
-		return *x.SkipNodesWithSystemPods
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetSkipNodesWithLocalStorage() bool {
-	if x != nil && x.SkipNodesWithLocalStorage != nil {
-		return *x.SkipNodesWithLocalStorage
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetSkipNodesWithCustomControllerPods() bool {
-	if x != nil && x.SkipNodesWithCustomControllerPods != nil {
-		return *x.SkipNodesWithCustomControllerPods
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetMinReplicaCount() int32 {
-	if x != nil && x.MinReplicaCount != nil {
-		return *x.MinReplicaCount
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetBlockingSystemPodDisruptionTimeout() *durationpb.Duration {
-	if x != nil {
-		return x.BlockingSystemPodDisruptionTimeout
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetIgnoreDaemonsetsUtilization() bool {
-	if x != nil && x.IgnoreDaemonsetsUtilization != nil {
-		return *x.IgnoreDaemonsetsUtilization
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetIgnoreMirrorPodsUtilization() bool {
-	if x != nil && x.IgnoreMirrorPodsUtilization != nil {
-		return *x.IgnoreMirrorPodsUtilization
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetMaxEvaluatedNodes() int32 {
-	if x != nil && x.MaxEvaluatedNodes != nil {
-		return *x.MaxEvaluatedNodes
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetJobPodsUnmovable() bool {
-	if x != nil && x.JobPodsUnmovable != nil {
-		return *x.JobPodsUnmovable
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetCandidateOrders() []CandidateOrder_Code {
-	if x != nil {
-		return x.CandidateOrders
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetMinSavingPerEviction() float64 {
-	if x != nil && x.MinSavingPerEviction != nil {
-		return *x.MinSavingPerEviction
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetBalance() bool {
-	if x != nil && x.Balance != nil {
-		return *x.Balance
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetDelayAfterAdd() *durationpb.Duration {
-	if x != nil {
-		return x.DelayAfterAdd
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetDelayAfterDelete() *durationpb.Duration {
-	if x != nil {
-		return x.DelayAfterDelete
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetDelayAfterFailure() *durationpb.Duration {
-	if x != nil {
-		return x.DelayAfterFailure
-	}
-	return nil
-}
-
-func (x *ScaleDownSettings) GetDelayTypeLocal() bool {
-	if x != nil && x.DelayTypeLocal != nil {
-		return *x.DelayTypeLocal
-	}
-	return false
-}
-
-func (x *ScaleDownSettings) GetObjective() Objective_Code {
-	if x != nil {
-		return x.Objective
-	}
-	return Objective_UNSPECIFIED
-}
-
-func (x *ScaleDownSettings) GetMaxTotalUnreadyPercentage() float64 {
-	if x != nil && x.MaxTotalUnreadyPercentage != nil {
-		return *x.MaxTotalUnreadyPercentage
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetOkTotalUnreadyCount() int32 {
-	if x != nil && x.OkTotalUnreadyCount != nil {
-		return *x.OkTotalUnreadyCount
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetMaxWaves() int32 {
-	if x != nil && x.MaxWaves != nil {
-		return *x.MaxWaves
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetDeviceUtilizationOnly() bool {
-	if x != nil && x.DeviceUtilizationOnly != nil {
-		return *x.DeviceUtilizationOnly
-	}
-	return false
-}
-
-// Overrides for one node group; absent fields are taken from the general settings.
-type NodeGroupSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// `ScaleDownSettings.utilization_threshold`.
-	UtilizationThreshold *float64 `protobuf:"fixed64,1,opt,name=utilization_threshold,json=utilizationThreshold,proto3,oneof" json:"utilization_threshold,omitempty"`
-	// `ScaleDownSettings.gpu_utilization_threshold`.
-	GpuUtilizationThreshold *float64 `protobuf:"fixed64,2,opt,name=gpu_utilization_threshold,json=gpuUtilizationThreshold,proto3,oneof" json:"gpu_utilization_threshold,omitempty"`
-	// `ScaleDownSettings.unneeded_time`.
-	UnneededTime *durationpb.Duration `protobuf:"bytes,3,opt,name=unneeded_time,json=unneededTime,proto3" json:"unneeded_time,omitempty"`
-	// `ScaleDownSettings.unready_time`.
-	UnreadyTime *durationpb.Duration `protobuf:"bytes,4,opt,name=unready_time,json=unreadyTime,proto3" json:"unready_time,omitempty"`
-	// `ScaleDownSettings.ignore_daemonsets_utilization`.
-	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,5,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
-	// `ScaleDownSettings.job_pods_unmovable`.
-	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// `ReplacementSettings.consolidate_after`.
-	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// Which nodes of the group scale-down and replacement may remove.
-	Consolidation Consolidation_Code `protobuf:"varint,8,opt,name=consolidation,proto3,enum=trimtab.v1.Consolidation_Code" json:"consolidation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeGroupSettings) Reset() {
-	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeGroupSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeGroupSettings) ProtoMessage() {}
-
-func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
-func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
-}
-
-func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
-	if x != nil && x.UtilizationThreshold != nil {
-		return *x.UtilizationThreshold
-	}
-	return 0
-}
-
-func (x *NodeGroupSettings) GetGpuUtilizationThreshold() float64 {
-	if x != nil && x.GpuUtilizationThreshold != nil {
-		return *x.GpuUtilizationThreshold
-	}
-	return 0
-}
-
-func (x *NodeGroupSettings) GetUnneededTime() *durationpb.Duration {
-	if x != nil {
-		return x.UnneededTime
-	}
-	return nil
-}
-
-func (x *NodeGroupSettings) GetUnreadyTime() *durationpb.Duration {
-	if x != nil {
-		return x.UnreadyTime
-	}
-	return nil
-}
-
-func (x *NodeGroupSettings) GetIgnoreDaemonsetsUtilization() bool {
-	if x != nil && x.IgnoreDaemonsetsUtilization != nil {
-		return *x.IgnoreDaemonsetsUtilization
-	}
-	return false
-}
-
-func (x *NodeGroupSettings) GetJobPodsUnmovable() bool {
-	if x != nil && x.JobPodsUnmovable != nil {
-		return *x.JobPodsUnmovable
-	}
-	return false
-}
-
-func (x *NodeGroupSettings) GetConsolidateAfter() *durationpb.Duration {
-	if x != nil {
-		return x.ConsolidateAfter
-	}
-	return nil
-}
-
-func (x *NodeGroupSettings) GetConsolidation() Consolidation_Code {
-	if x != nil {
-		return x.Consolidation
-	}
-	return Consolidation_UNSPECIFIED
-}
-
-// Which nodes may be removed because they are not needed, as Karpenter's `consolidationPolicy` and `consolidateAfter`.
-type Consolidation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Consolidation) Reset() {
-	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Consolidation) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Consolidation) ProtoMessage() {}
-
-func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
-func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
-}
-
-// Resource slack.
-type SlackSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable cpu and memory of the nodes that are
-	// ready, not cordoned, not being deleted and without taints. From 1 on, each new node requires another one: node
-	// groups then grow to their maximum sizes.
-	ExtraCapacityMinRate *float64 `protobuf:"fixed64,1,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
-	// How many standard placeholders make up an average node: each is as large as the average allocatable amount of these
-	// nodes, divided by this. Their number is such that their total is at least the extra capacity.
-	Granularity *int32 `protobuf:"varint,2,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
-	// Sizes of placeholders.
-	Strategy SlackStrategy_Code `protobuf:"varint,3,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
-	// Extra capacity by resource name, if it differs from `extra_capacity_min_rate`. OPTIONAL.
-	Resources map[string]*SlackAmount `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Parts of the cluster with separate slack. OPTIONAL.
-	Pools []*SlackPool `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Times at which other amounts apply; if several apply, the largest counts. OPTIONAL.
-	Schedules []*SlackSchedule `protobuf:"bytes,6,rep,name=schedules,proto3" json:"schedules,omitempty"`
-	// Pods that do not count as largest pod, such as databases. OPTIONAL. Pods with the annotation
-	// `trimtab.dev/slack-ignore: "true"` and DaemonSet pods never count.
-	IgnoredPods []*PodSelector `protobuf:"bytes,7,rep,name=ignored_pods,json=ignoredPods,proto3" json:"ignored_pods,omitempty"`
-	// Standard placeholders keep their size until their computed size differs from it by more than this share.
-	ResizeThreshold *float64 `protobuf:"fixed64,8,opt,name=resize_threshold,json=resizeThreshold,proto3,oneof" json:"resize_threshold,omitempty"`
-	// How a CapacityBuffer with both `replicas` and `percentage` is read.
-	CapacityBufferReading CapacityBufferReading_Code `protobuf:"varint,9,opt,name=capacity_buffer_reading,json=capacityBufferReading,proto3,enum=trimtab.v1.CapacityBufferReading_Code" json:"capacity_buffer_reading,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
-}
-
-func (x *SlackSettings) Reset() {
-	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackSettings) ProtoMessage() {}
-
-func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
-func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
-}
-
-func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
-	if x != nil && x.ExtraCapacityMinRate != nil {
-		return *x.ExtraCapacityMinRate
-	}
-	return 0
-}
-
-func (x *SlackSettings) GetGranularity() int32 {
-	if x != nil && x.Granularity != nil {
-		return *x.Granularity
-	}
-	return 0
-}
-
-func (x *SlackSettings) GetStrategy() SlackStrategy_Code {
-	if x != nil {
-		return x.Strategy
-	}
-	return SlackStrategy_UNSPECIFIED
-}
-
-func (x *SlackSettings) GetResources() map[string]*SlackAmount {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *SlackSettings) GetPools() []*SlackPool {
-	if x != nil {
-		return x.Pools
-	}
-	return nil
-}
-
-func (x *SlackSettings) GetSchedules() []*SlackSchedule {
-	if x != nil {
-		return x.Schedules
-	}
-	return nil
-}
-
-func (x *SlackSettings) GetIgnoredPods() []*PodSelector {
-	if x != nil {
-		return x.IgnoredPods
-	}
-	return nil
-}
-
-func (x *SlackSettings) GetResizeThreshold() float64 {
-	if x != nil && x.ResizeThreshold != nil {
-		return *x.ResizeThreshold
-	}
-	return 0
-}
-
-func (x *SlackSettings) GetCapacityBufferReading() CapacityBufferReading_Code {
-	if x != nil {
-		return x.CapacityBufferReading
-	}
-	return CapacityBufferReading_UNSPECIFIED
-}
-
-// Extra capacity of one resource.
-type SlackAmount struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Share of the allocatable amount. OPTIONAL: absent = `extra_capacity_min_rate` of the same message for "cpu" and
-	// "memory", 0 for other resources.
-	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
-	// Least amount, in the resource's unit. OPTIONAL: absent = none.
-	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
-	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent = none.
-	Ceiling       *int64 `protobuf:"varint,3,opt,name=ceiling,proto3,oneof" json:"ceiling,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlackAmount) Reset() {
-	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackAmount) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackAmount) ProtoMessage() {}
-
-func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
-func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
-}
-
-func (x *SlackAmount) GetRate() float64 {
-	if x != nil && x.Rate != nil {
-		return *x.Rate
-	}
-	return 0
-}
-
-func (x *SlackAmount) GetFloor() int64 {
-	if x != nil && x.Floor != nil {
-		return *x.Floor
-	}
-	return 0
-}
-
-func (x *SlackAmount) GetCeiling() int64 {
-	if x != nil && x.Ceiling != nil {
-		return *x.Ceiling
-	}
-	return 0
-}
-
-// Sizes of placeholders.
-type SlackStrategy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlackStrategy) Reset() {
-	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackStrategy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackStrategy) ProtoMessage() {}
-
-func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
-func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
-}
-
-// A part of the cluster with separate slack, in addition to that of the whole cluster. Absent fields are taken from
-// `SlackSettings`. Its placeholders tolerate the taints of its nodes and of its node groups' templates, except status
-// taints ("node.kubernetes.io/...") and deletion taints; so nodes with taints count here.
-type SlackPool struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, unique among the pools, without "/" and ":". REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Ids of node groups. OPTIONAL; with `nodes`, both must hold.
-	NodeGroups []string `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
-	// Labels of nodes. OPTIONAL; without `node_groups` and `nodes`, all nodes.
-	Nodes *Selector `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Key of a node label: separate slack for each of its values, such as "topology.kubernetes.io/zone". OPTIONAL: "" =
-	// for all nodes together.
-	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// `SlackSettings.extra_capacity_min_rate`.
-	ExtraCapacityMinRate *float64 `protobuf:"fixed64,5,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
-	// `SlackSettings.resources`.
-	Resources map[string]*SlackAmount `protobuf:"bytes,6,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `SlackSettings.granularity`.
-	Granularity *int32 `protobuf:"varint,7,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
-	// `SlackSettings.strategy`; UNSPECIFIED = that of `SlackSettings`.
-	Strategy SlackStrategy_Code `protobuf:"varint,8,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
-	// `SlackSettings.schedules`.
-	Schedules     []*SlackSchedule `protobuf:"bytes,9,rep,name=schedules,proto3" json:"schedules,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlackPool) Reset() {
-	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackPool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackPool) ProtoMessage() {}
-
-func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
-func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
-}
-
-func (x *SlackPool) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SlackPool) GetNodeGroups() []string {
-	if x != nil {
-		return x.NodeGroups
-	}
-	return nil
-}
-
-func (x *SlackPool) GetNodes() *Selector {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-func (x *SlackPool) GetTopologyKey() string {
-	if x != nil {
-		return x.TopologyKey
-	}
-	return ""
-}
-
-func (x *SlackPool) GetExtraCapacityMinRate() float64 {
-	if x != nil && x.ExtraCapacityMinRate != nil {
-		return *x.ExtraCapacityMinRate
-	}
-	return 0
-}
-
-func (x *SlackPool) GetResources() map[string]*SlackAmount {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *SlackPool) GetGranularity() int32 {
-	if x != nil && x.Granularity != nil {
-		return *x.Granularity
-	}
-	return 0
-}
-
-func (x *SlackPool) GetStrategy() SlackStrategy_Code {
-	if x != nil {
-		return x.Strategy
-	}
-	return SlackStrategy_UNSPECIFIED
-}
-
-func (x *SlackPool) GetSchedules() []*SlackSchedule {
-	if x != nil {
-		return x.Schedules
-	}
-	return nil
-}
-
-// A time at which other amounts of slack apply.
-type SlackSchedule struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it begins: five fields of cron (minute, hour, day of month, month, day of week). REQUIRED.
-	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
-	// How long it lasts. REQUIRED.
-	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Time zone of `cron`, by its name in the IANA database, such as "Europe/Berlin". OPTIONAL: "" = UTC.
-	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// `SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent = unchanged.
-	ExtraCapacityMinRate *float64 `protobuf:"fixed64,4,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
-	// `SlackSettings.resources` during this time, resource by resource. OPTIONAL.
-	Resources map[string]*SlackAmount `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Number of standard placeholders during this time, instead of the number from the rates. OPTIONAL: absent = from the
-	// rates.
-	Replicas      *int32 `protobuf:"varint,6,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlackSchedule) Reset() {
-	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackSchedule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackSchedule) ProtoMessage() {}
-
-func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
-func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
-}
-
-func (x *SlackSchedule) GetCron() string {
-	if x != nil {
-		return x.Cron
-	}
-	return ""
-}
-
-func (x *SlackSchedule) GetDuration() *durationpb.Duration {
-	if x != nil {
-		return x.Duration
-	}
-	return nil
-}
-
-func (x *SlackSchedule) GetTimeZone() string {
-	if x != nil {
-		return x.TimeZone
-	}
-	return ""
-}
-
-func (x *SlackSchedule) GetExtraCapacityMinRate() float64 {
-	if x != nil && x.ExtraCapacityMinRate != nil {
-		return *x.ExtraCapacityMinRate
-	}
-	return 0
-}
-
-func (x *SlackSchedule) GetResources() map[string]*SlackAmount {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *SlackSchedule) GetReplicas() int32 {
-	if x != nil && x.Replicas != nil {
-		return *x.Replicas
-	}
-	return 0
-}
-
-// How a CapacityBuffer with both `replicas` and `percentage` is read.
-type CapacityBufferReading struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CapacityBufferReading) Reset() {
-	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CapacityBufferReading) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CapacityBufferReading) ProtoMessage() {}
-
-func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
-func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
-}
-
-// Pods by namespace and labels: both must match. Without any, all pods.
-type PodSelector struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Namespaces. OPTIONAL: empty = all.
-	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// Labels of pods. OPTIONAL: absent = any.
-	Labels        *Selector `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodSelector) Reset() {
-	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodSelector) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodSelector) ProtoMessage() {}
-
-func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
-func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
-}
-
-func (x *PodSelector) GetNamespaces() []string {
-	if x != nil {
-		return x.Namespaces
-	}
-	return nil
-}
-
-func (x *PodSelector) GetLabels() *Selector {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-// Pod deletion costs.
-type PodCostSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which pods get a cost, and how; the first target that selects a pod counts. OPTIONAL: without targets, no pod gets
-	// a cost.
-	Targets       []*PodCostTarget `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodCostSettings) Reset() {
-	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodCostSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodCostSettings) ProtoMessage() {}
-
-func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
-func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
-}
-
-func (x *PodCostSettings) GetTargets() []*PodCostTarget {
-	if x != nil {
-		return x.Targets
-	}
-	return nil
-}
-
-// Pods that get a cost. Without namespaces, kinds and selector, every controlled pod.
-type PodCostTarget struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Namespaces. OPTIONAL: empty = all.
-	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// Kinds of owners, such as "ReplicaSet". OPTIONAL: empty = all.
-	OwnerKinds []string `protobuf:"bytes,2,rep,name=owner_kinds,json=ownerKinds,proto3" json:"owner_kinds,omitempty"`
-	// Labels of pods. OPTIONAL: absent = any.
-	Selector *Selector `protobuf:"bytes,3,opt,name=selector,proto3" json:"selector,omitempty"`
-	// Strategies, summed with their weights. REQUIRED.
-	Strategies    []*PodCostTerm `protobuf:"bytes,4,rep,name=strategies,proto3" json:"strategies,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodCostTarget) Reset() {
-	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodCostTarget) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodCostTarget) ProtoMessage() {}
-
-func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
-func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
-}
-
-func (x *PodCostTarget) GetNamespaces() []string {
-	if x != nil {
-		return x.Namespaces
-	}
-	return nil
-}
-
-func (x *PodCostTarget) GetOwnerKinds() []string {
-	if x != nil {
-		return x.OwnerKinds
-	}
-	return nil
-}
-
-func (x *PodCostTarget) GetSelector() *Selector {
-	if x != nil {
-		return x.Selector
-	}
-	return nil
-}
-
-func (x *PodCostTarget) GetStrategies() []*PodCostTerm {
-	if x != nil {
-		return x.Strategies
-	}
-	return nil
-}
-
-// One strategy of a target, with its weight.
-type PodCostTerm struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The strategy. REQUIRED.
-	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Factor of its ranks after they are scaled to 0 to 1.
-	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit. OPTIONAL: absent = larger than usual
-	// ranks: 2^20 for most strategies, 2^26 s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set thresholds
-	// if strategies are summed, so that each counts according to its weight.
-	Threshold *float64 `protobuf:"fixed64,3,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	// Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise.
-	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise.
-	Annotation    string `protobuf:"bytes,5,opt,name=annotation,proto3" json:"annotation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodCostTerm) Reset() {
-	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodCostTerm) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodCostTerm) ProtoMessage() {}
-
-func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
-func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
-}
-
-func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
-	if x != nil {
-		return x.Strategy
-	}
-	return PodCostStrategy_UNSPECIFIED
-}
-
-func (x *PodCostTerm) GetWeight() float64 {
-	if x != nil && x.Weight != nil {
-		return *x.Weight
-	}
-	return 0
-}
-
-func (x *PodCostTerm) GetThreshold() float64 {
-	if x != nil && x.Threshold != nil {
-		return *x.Threshold
-	}
-	return 0
-}
-
-func (x *PodCostTerm) GetTopologyKey() string {
-	if x != nil {
-		return x.TopologyKey
-	}
-	return ""
-}
-
-func (x *PodCostTerm) GetAnnotation() string {
-	if x != nil {
-		return x.Annotation
-	}
-	return ""
-}
-
 var File_trimtab_v1_plan_proto protoreflect.FileDescriptor
 
 const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"\x15trimtab/v1/plan.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/settings.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
 	"\bDecision\"w\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9049,40 +5175,40 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"SCALE_DOWN\x10\x03\x12\r\n" +
 	"\tPOD_COSTS\x10\x04\x12\x0f\n" +
 	"\vREPLACEMENT\x10\x05\x12\x15\n" +
-	"\x11CAPACITY_REQUESTS\x10\x06\"\x89\x04\n" +
+	"\x11CAPACITY_REQUESTS\x10\x06\"\xa1\x04\n" +
 	"\vPlanRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x127\n" +
 	"\tdecisions\x18\x03 \x03(\x0e2\x19.trimtab.v1.Decision.CodeR\tdecisions\x12,\n" +
 	"\x03now\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x12\n" +
-	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12!\n" +
-	"\fbase_version\x18\x06 \x01(\tR\vbaseVersion\x12.\n" +
-	"\x13snapshot_size_bytes\x18\a \x01(\x03R\x11snapshotSizeBytes\x124\n" +
+	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12'\n" +
+	"\fbase_version\x18\x06 \x01(\tB\x04\x90\xb5\x18\x03R\vbaseVersion\x124\n" +
+	"\x13snapshot_size_bytes\x18\a \x01(\x03B\x04\x90\xb5\x18\x02R\x11snapshotSizeBytes\x124\n" +
 	"\bsettings\x18\b \x01(\v2\x18.trimtab.v1.PlanSettingsR\bsettings\x12+\n" +
-	"\x05state\x18\t \x01(\v2\x15.trimtab.v1.PlanStateR\x05state\x12#\n" +
+	"\x05state\x18\t \x01(\v2\x15.trimtab.v1.PlanStateR\x05state\x12)\n" +
 	"\rstate_version\x18\n" +
-	" \x01(\tR\fstateVersion\x12\x19\n" +
+	" \x01(\tB\x04\x90\xb5\x18\x03R\fstateVersion\x12\x19\n" +
 	"\bfit_pods\x18\v \x03(\tR\afitPods\x12#\n" +
-	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x12+\n" +
-	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xbf\x05\n" +
+	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x121\n" +
+	"\x11required_features\x18\r \x03(\tB\x04\x90\xb5\x18\x02R\x10requiredFeatures\"\xcb\x05\n" +
 	"\fPlanResponse\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
-	"\x10snapshot_version\x18\x02 \x01(\tR\x0fsnapshotVersion\x126\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12/\n" +
+	"\x10snapshot_version\x18\x02 \x01(\tB\x04\x90\xb5\x18\x03R\x0fsnapshotVersion\x126\n" +
 	"\bscale_up\x18\x03 \x01(\v2\x1b.trimtab.v1.ScaleUpDecisionR\ascaleUp\x12/\n" +
 	"\x05slack\x18\x04 \x01(\v2\x19.trimtab.v1.SlackDecisionR\x05slack\x12<\n" +
 	"\n" +
 	"scale_down\x18\x05 \x01(\v2\x1d.trimtab.v1.ScaleDownDecisionR\tscaleDown\x129\n" +
 	"\tpod_costs\x18\x06 \x01(\v2\x1c.trimtab.v1.PodCostsDecisionR\bpodCosts\x12+\n" +
-	"\x05state\x18\a \x01(\v2\x15.trimtab.v1.PlanStateR\x05state\x12#\n" +
-	"\rstate_version\x18\b \x01(\tR\fstateVersion\x129\n" +
+	"\x05state\x18\a \x01(\v2\x15.trimtab.v1.PlanStateR\x05state\x12)\n" +
+	"\rstate_version\x18\b \x01(\tB\x04\x90\xb5\x18\x03R\fstateVersion\x129\n" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
 	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
 	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
-	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xbc\x04\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xc2\x04\n" +
 	"\vPlanSummary\x12,\n" +
 	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
 	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
@@ -9092,10 +5218,10 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0fsaved_per_month\x18\x06 \x01(\x01R\rsavedPerMonth\x122\n" +
 	"\x13most_saved_per_hour\x18\a \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01\x12,\n" +
 	"\x12leaving_node_count\x18\b \x01(\x05R\x10leavingNodeCount\x12*\n" +
-	"\x11coming_node_count\x18\t \x01(\x05R\x0fcomingNodeCount\x12\x1e\n" +
+	"\x11coming_node_count\x18\t \x01(\x05R\x0fcomingNodeCount\x12$\n" +
 	"\n" +
 	"assumption\x18\n" +
-	" \x01(\tR\n" +
+	" \x01(\tB\x04\x90\xb5\x18\x01R\n" +
 	"assumption\x12,\n" +
 	"\x12removed_node_count\x18\v \x01(\x05R\x10removedNodeCount\x12(\n" +
 	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCountB\x16\n" +
@@ -9116,7 +5242,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x128\n" +
 	"\tobjective\x18\a \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x122\n" +
 	"\x13most_saved_per_hour\x18\b \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01B\x16\n" +
-	"\x14_most_saved_per_hour\"\x87\a\n" +
+	"\x14_most_saved_per_hour\"\xd5\a\n" +
 	"\vNodeVerdict\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
 	"\x04fate\x18\x02 \x01(\x0e2\x19.trimtab.v1.NodeFate.CodeR\x04fate\x12\x1d\n" +
@@ -9129,21 +5255,29 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04wave\x18\b \x01(\x05R\x04wave\x123\n" +
 	"\agoes_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06goesAt\x12:\n" +
 	"\x06reason\x18\n" +
-	" \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12\x10\n" +
-	"\x03why\x18\v \x01(\tR\x03why\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\x12!\n" +
+	" \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12\x16\n" +
+	"\x03why\x18\v \x01(\tB\x04\x90\xb5\x18\x01R\x03why\x12\x1c\n" +
+	"\x06detail\x18\f \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12!\n" +
 	"\fblocking_pod\x18\r \x01(\tR\vblockingPod\x12K\n" +
 	"\x0fblocking_reason\x18\x0e \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12<\n" +
-	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12m\n" +
-	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12\x1f\n" +
+	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12s\n" +
+	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryB\x04\x90\xb5\x18\x01R\x16predicateFailureCounts\x12\x1f\n" +
 	"\vreplaced_by\x18\x11 \x03(\tR\n" +
 	"replacedBy\x120\n" +
-	"\x05since\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x1aI\n" +
+	"\x05since\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12:\n" +
+	"\fnot_replaced\x18\x13 \x01(\v2\x17.trimtab.v1.NotReplacedR\vnotReplaced\x1aI\n" +
 	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
 	"\x0f_price_per_hourB\x0e\n" +
-	"\f_utilization\"s\n" +
+	"\f_utilization\"\xbe\x02\n" +
+	"\vNotReplaced\x129\n" +
+	"\x06reason\x18\x01 \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\x06reason\x12\x16\n" +
+	"\x03why\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x03why\x12D\n" +
+	"\vunremovable\x18\x03 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\vunremovable\x12!\n" +
+	"\fblocking_pod\x18\x04 \x01(\tR\vblockingPod\x12K\n" +
+	"\x0fblocking_reason\x18\x05 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12&\n" +
+	"\x0fsaving_per_hour\x18\x06 \x01(\x01R\rsavingPerHour\"s\n" +
 	"\bNodeFate\"g\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9154,38 +5288,38 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05STAYS\x10\x04\x12\v\n" +
 	"\aLEAVING\x10\x05\x12\n" +
 	"\n" +
-	"\x06COMING\x10\x06\"\xa0\x03\n" +
-	"\vDiagnostics\x12-\n" +
-	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
+	"\x06COMING\x10\x06\"\xac\x03\n" +
+	"\vDiagnostics\x123\n" +
+	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeB\x04\x90\xb5\x18\x02R\x06stages\x12\x1d\n" +
 	"\n" +
 	"node_count\x18\x02 \x01(\x05R\tnodeCount\x12\x1b\n" +
 	"\tpod_count\x18\x03 \x01(\x05R\bpodCount\x12&\n" +
 	"\x0fpod_class_count\x18\x04 \x01(\x05R\rpodClassCount\x12(\n" +
 	"\x10node_class_count\x18\x05 \x01(\x05R\x0enodeClassCount\x122\n" +
 	"\x15unsupported_pod_count\x18\x06 \x01(\x05R\x13unsupportedPodCount\x12,\n" +
-	"\x12orphaned_pod_count\x18\a \x01(\x05R\x10orphanedPodCount\x12\x14\n" +
-	"\x05notes\x18\b \x03(\tR\x05notes\x129\n" +
+	"\x12orphaned_pod_count\x18\a \x01(\x05R\x10orphanedPodCount\x12\x1a\n" +
+	"\x05notes\x18\b \x03(\tB\x04\x90\xb5\x18\x02R\x05notes\x129\n" +
 	"\tdecisions\x18\t \x03(\v2\x1b.trimtab.v1.DecisionSummaryR\tdecisions\x12!\n" +
 	"\fobject_notes\x18\n" +
-	" \x03(\tR\vobjectNotes\"\xf4\x01\n" +
+	" \x03(\tR\vobjectNotes\"\x80\x02\n" +
 	"\x0fDecisionSummary\x125\n" +
-	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12\x16\n" +
-	"\x06result\x18\x02 \x01(\tR\x06result\x12?\n" +
-	"\x06counts\x18\x03 \x03(\v2'.trimtab.v1.DecisionSummary.CountsEntryR\x06counts\x12\x16\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12\x1c\n" +
+	"\x06result\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x06result\x12E\n" +
+	"\x06counts\x18\x03 \x03(\v2'.trimtab.v1.DecisionSummary.CountsEntryB\x04\x90\xb5\x18\x01R\x06counts\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\bR\x06failed\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"X\n" +
 	"\tStageTime\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xb2\x06\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xb8\x06\n" +
 	"\x0fScaleUpDecision\x120\n" +
 	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12;\n" +
 	"\runschedulable\x18\x02 \x03(\v2\x15.trimtab.v1.ShortfallR\runschedulable\x12*\n" +
 	"\x06places\x18\x03 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x120\n" +
 	"\askipped\x18\x05 \x03(\v2\x16.trimtab.v1.SkippedPodR\askipped\x126\n" +
-	"\x06result\x18\x06 \x01(\x0e2\x1e.trimtab.v1.ScaleUpResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\x123\n" +
+	"\x06result\x18\x06 \x01(\x0e2\x1e.trimtab.v1.ScaleUpResult.CodeR\x06result\x12\x1c\n" +
+	"\x06detail\x18\a \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x123\n" +
 	"\aoptions\x18\b \x03(\v2\x19.trimtab.v1.ScaleUpOptionR\aoptions\x12E\n" +
 	"\bexcluded\x18\t \x03(\v2).trimtab.v1.ScaleUpDecision.ExcludedEntryR\bexcluded\x12$\n" +
 	"\x0eprice_per_hour\x18\n" +
@@ -9200,7 +5334,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xd2\x03\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xd8\x03\n" +
 	"\n" +
 	"GangResult\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
@@ -9217,8 +5351,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vnode_groups\x18\n" +
 	" \x03(\tR\n" +
 	"nodeGroups\x12#\n" +
-	"\rlacking_count\x18\v \x01(\x05R\flackingCount\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\x12-\n" +
+	"\rlacking_count\x18\v \x01(\x05R\flackingCount\x12\x1c\n" +
+	"\x06detail\x18\f \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12-\n" +
 	"\arelease\x18\r \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\xc4\x01\n" +
 	"\fScaleUpSplit\x12\x1d\n" +
 	"\n" +
@@ -9232,12 +5366,12 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04pods\x18\x01 \x03(\tR\x04pods\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x18\n" +
 	"\asources\x18\x03 \x03(\rR\asources\x12\"\n" +
-	"\fdestinations\x18\x04 \x03(\rR\fdestinations\"\x94\x03\n" +
+	"\fdestinations\x18\x04 \x03(\rR\fdestinations\"\x9a\x03\n" +
 	"\tShortfall\x12\x12\n" +
 	"\x04pods\x18\x01 \x03(\tR\x04pods\x12<\n" +
 	"\areasons\x18\x02 \x03(\v2\".trimtab.v1.Shortfall.ReasonsEntryR\areasons\x12X\n" +
-	"\x11failed_predicates\x18\x03 \x03(\v2+.trimtab.v1.Shortfall.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\x1a\\\n" +
+	"\x11failed_predicates\x18\x03 \x03(\v2+.trimtab.v1.Shortfall.FailedPredicatesEntryR\x10failedPredicates\x12\x1c\n" +
+	"\x06detail\x18\x04 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x1a\\\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
 	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
@@ -9270,50 +5404,37 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0f_price_per_hour\"\\\n" +
 	"\rExpanderScore\x125\n" +
 	"\bexpander\x18\x01 \x01(\x0e2\x19.trimtab.v1.Expander.CodeR\bexpander\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\"\xb1\x01\n" +
-	"\bExpander\"\xa4\x01\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vLEAST_WASTE\x10\x01\x12\r\n" +
-	"\tMOST_PODS\x10\x02\x12\x0f\n" +
-	"\vLEAST_NODES\x10\x03\x12\t\n" +
-	"\x05PRICE\x10\x04\x12\f\n" +
-	"\bPRIORITY\x10\x05\x12\x14\n" +
-	"\x10HIGHEST_PRIORITY\x10\x06\x12\f\n" +
-	"\bBALANCED\x10\a\x12\x11\n" +
-	"\rCHEAPEST_PLAN\x10\b\x12\n" +
-	"\n" +
-	"\x06RANDOM\x10\t\"\xb2\x02\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\"\xbf\x02\n" +
 	"\x18CapacityRequestsDecision\x12?\n" +
-	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
-	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
+	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x1c\n" +
+	"\x06detail\x18\x02 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12=\n" +
+	"\brequests\x18\x03 \x03(\v2!.trimtab.v1.CapacityRequestAnswerR\brequests\x120\n" +
 	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12-\n" +
 	"\arelease\x18\x05 \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\x8b\x04\n" +
-	"\x0eCapacityAnswer\x12\x1c\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xa6\x04\n" +
+	"\x15CapacityRequestAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uid\x12:\n" +
-	"\aoutcome\x18\x04 \x01(\x0e2 .trimtab.v1.CapacityOutcome.CodeR\aoutcome\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1b\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12A\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2'.trimtab.v1.CapacityRequestOutcome.CodeR\aoutcome\x12\x1c\n" +
+	"\x06detail\x18\x05 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12\x1b\n" +
 	"\tpod_count\x18\x06 \x01(\x05R\bpodCount\x12#\n" +
 	"\rstarted_count\x18\a \x01(\x05R\fstartedCount\x12!\n" +
-	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
-	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12=\n" +
+	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x128\n" +
+	"\x06places\x18\t \x03(\v2 .trimtab.v1.CapacityRequestPlaceR\x06places\x12=\n" +
 	"\fbooked_until\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vbookedUntil\x123\n" +
 	"\tshortfall\x18\v \x01(\v2\x15.trimtab.v1.ShortfallR\tshortfall\x12&\n" +
 	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12-\n" +
-	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x90\x01\n" +
-	"\rCapacityPlace\x12\x12\n" +
+	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x97\x01\n" +
+	"\x14CapacityRequestPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x05R\x06number\x12\x1b\n" +
 	"\tpod_count\x18\x04 \x01(\x05R\bpodCount\x12\x17\n" +
-	"\apod_set\x18\x05 \x01(\x05R\x06podSet\"\xc4\x01\n" +
-	"\x0fCapacityOutcome\"\xb0\x01\n" +
+	"\apod_set\x18\x05 \x01(\x05R\x06podSet\"\xcb\x01\n" +
+	"\x16CapacityRequestOutcome\"\xb0\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FOUND\x10\x01\x12\x0f\n" +
@@ -9330,7 +5451,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0fBOOKING_EXPIRED\x10\t\x12\f\n" +
 	"\bCONSUMED\x10\n" +
 	"\x12\v\n" +
-	"\aREVOKED\x10\v\"\xfd\x04\n" +
+	"\aREVOKED\x10\v\"\x89\x05\n" +
 	"\rSlackDecision\x12;\n" +
 	"\fplaceholders\x18\x01 \x03(\v2\x17.trimtab.v1.PlaceholderR\fplaceholders\x12@\n" +
 	"\adesired\x18\x02 \x03(\v2&.trimtab.v1.SlackDecision.DesiredEntryR\adesired\x12\x1d\n" +
@@ -9340,25 +5461,25 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"dictionary\x18\x04 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x12@\n" +
 	"\apresent\x18\x05 \x03(\v2&.trimtab.v1.SlackDecision.PresentEntryR\apresent\x12)\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01\x12\x1a\n" +
-	"\bproblems\x18\a \x03(\tR\bproblems\x124\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01\x12 \n" +
+	"\bproblems\x18\a \x03(\tB\x04\x90\xb5\x18\x02R\bproblems\x124\n" +
 	"\x06result\x18\b \x01(\x0e2\x1c.trimtab.v1.SlackResult.CodeR\x06result\x121\n" +
-	"\aobjects\x18\t \x03(\v2\x17.trimtab.v1.SlackObjectR\aobjects\x12\x16\n" +
+	"\aobjects\x18\t \x03(\v2\x17.trimtab.v1.SlackObjectR\aobjects\x12\x1c\n" +
 	"\x06detail\x18\n" +
-	" \x01(\tR\x06detail\x1a:\n" +
+	" \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x1a:\n" +
 	"\fDesiredEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
 	"\fPresentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x11\n" +
-	"\x0f_price_per_hour\"\x80\x02\n" +
+	"\x0f_price_per_hour\"\x86\x02\n" +
 	"\vSlackObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\tR\x06object\x12\x1f\n" +
 	"\vasked_count\x18\x02 \x01(\x05R\n" +
 	"askedCount\x12#\n" +
-	"\rpresent_count\x18\x03 \x01(\x05R\fpresentCount\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\x12(\n" +
+	"\rpresent_count\x18\x03 \x01(\x05R\fpresentCount\x12\x1e\n" +
+	"\aproblem\x18\x04 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x12(\n" +
 	"\x10asked_gang_count\x18\x05 \x01(\x05R\x0easkedGangCount\x12,\n" +
 	"\x12present_gang_count\x18\x06 \x01(\x05R\x10presentGangCount\x12!\n" +
 	"\ftopology_key\x18\a \x01(\tR\vtopologyKey\"\xc5\x02\n" +
@@ -9383,7 +5504,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\xc3\x02\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xc9\x02\n" +
 	"\x11ScaleDownDecision\x124\n" +
 	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12*\n" +
 	"\x06places\x18\x10 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12!\n" +
@@ -9391,35 +5512,27 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05drain\x18\x04 \x03(\tR\x05drain\x128\n" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
 	"\tevaluated\x18\x06 \x01(\x05R\tevaluated\x12#\n" +
-	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\"\x99\x01\n" +
+	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x1c\n" +
+	"\x06detail\x18\b \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\"\x99\x01\n" +
 	"\vBlockingPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x06reason\x12<\n" +
-	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"b\n" +
-	"\x0eCandidateOrder\"P\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vUTILIZATION\x10\x01\x12\x11\n" +
-	"\rEVICTION_COST\x10\x02\x12\t\n" +
-	"\x05PRICE\x10\x03\x12\b\n" +
-	"\x04NAME\x10\x04\"\x97\x01\n" +
+	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"\x97\x01\n" +
 	"\fUnneededNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12:\n" +
 	"\n" +
 	"assumption\x18\x02 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
 	"assumption\x12#\n" +
 	"\reviction_cost\x18\x03 \x01(\x01R\fevictionCost\x12\x12\n" +
-	"\x04gang\x18\x04 \x01(\tR\x04gang\"l\n" +
+	"\x04gang\x18\x04 \x01(\tR\x04gang\"r\n" +
 	"\x0eNodeAssumption\x12+\n" +
-	"\x12pods_to_move_count\x18\x01 \x01(\x05R\x0fpodsToMoveCount\x12-\n" +
-	"\x13pods_to_move_digest\x18\x02 \x01(\tR\x10podsToMoveDigest\"\xcb\x03\n" +
+	"\x12pods_to_move_count\x18\x01 \x01(\x05R\x0fpodsToMoveCount\x123\n" +
+	"\x13pods_to_move_digest\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x10podsToMoveDigest\"\xa7\x03\n" +
 	"\x13ReplacementDecision\x121\n" +
 	"\x05waves\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementWaveR\x05waves\x12:\n" +
-	"\x06result\x18\x02 \x01(\x0e2\".trimtab.v1.ReplacementResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\x129\n" +
-	"\bfrontier\x18\x05 \x03(\v2\x1d.trimtab.v1.ReplacementOptionR\bfrontier\x12(\n" +
-	"\x04kept\x18\x06 \x03(\v2\x14.trimtab.v1.KeptNodeR\x04kept\x12I\n" +
+	"\x06result\x18\x02 \x01(\x0e2\".trimtab.v1.ReplacementResult.CodeR\x06result\x12\x1c\n" +
+	"\x06detail\x18\x03 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x129\n" +
+	"\bfrontier\x18\x05 \x03(\v2\x1d.trimtab.v1.ReplacementOptionR\bfrontier\x12I\n" +
 	"\bexcluded\x18\a \x03(\v2-.trimtab.v1.ReplacementDecision.ExcludedEntryR\bexcluded\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\b \x01(\bR\n" +
@@ -9448,7 +5561,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"assumption\x18\x05 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
 	"assumption\x12#\n" +
-	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\"\xa0\x04\n" +
+	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\"\xa6\x04\n" +
 	"\x11ReplacementOption\x12&\n" +
 	"\x0fsaving_per_hour\x18\x01 \x01(\x01R\rsavingPerHour\x12,\n" +
 	"\x12leaving_node_count\x18\x02 \x01(\x05R\x10leavingNodeCount\x12$\n" +
@@ -9462,29 +5575,21 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x06chosen\x18\t \x01(\bR\x06chosen\x12@\n" +
 	"\n" +
 	"stopped_by\x18\n" +
-	" \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\tstoppedBy\x12\x16\n" +
-	"\x06detail\x18\v \x01(\tR\x06detail\x120\n" +
+	" \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\tstoppedBy\x12\x1c\n" +
+	"\x06detail\x18\v \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x120\n" +
 	"\x14disturbed_gang_count\x18\f \x01(\x05R\x12disturbedGangCountB\x11\n" +
-	"\x0f_balanced_score\"\xcf\x02\n" +
-	"\bKeptNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x129\n" +
-	"\x06reason\x18\x02 \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\x06reason\x12D\n" +
-	"\vunremovable\x18\x03 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\vunremovable\x12!\n" +
-	"\fblocking_pod\x18\x04 \x01(\tR\vblockingPod\x12K\n" +
-	"\x0fblocking_reason\x18\x05 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12&\n" +
-	"\x0fsaving_per_hour\x18\x06 \x01(\x01R\rsavingPerHour\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\"\x95\x01\n" +
+	"\x0f_balanced_score\"\x9b\x01\n" +
 	"\x10PodCostsDecision\x120\n" +
 	"\x06groups\x18\x01 \x03(\v2\x18.trimtab.v1.PodCostGroupR\x06groups\x127\n" +
-	"\x06result\x18\x02 \x01(\x0e2\x1f.trimtab.v1.PodCostsResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xe1\x02\n" +
+	"\x06result\x18\x02 \x01(\x0e2\x1f.trimtab.v1.PodCostsResult.CodeR\x06result\x12\x1c\n" +
+	"\x06detail\x18\x03 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\"\xe7\x02\n" +
 	"\fPodCostGroup\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04pods\x18\x06 \x03(\tR\x04pods\x12\x14\n" +
 	"\x05costs\x18\x02 \x03(\x11R\x05costs\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12;\n" +
-	"\x06reason\x18\x04 \x01(\x0e2#.trimtab.v1.PodCostGroupReason.CodeR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x120\n" +
+	"\x06reason\x18\x04 \x01(\x0e2#.trimtab.v1.PodCostGroupReason.CodeR\x06reason\x12\x1c\n" +
+	"\x06detail\x18\x05 \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x120\n" +
 	"\x06shares\x18\a \x03(\v2\x18.trimtab.v1.PodCostShareR\x06shares\x129\n" +
 	"\x19ranked_after_each_removal\x18\b \x01(\bR\x16rankedAfterEachRemoval\x12\x1b\n" +
 	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x16\n" +
@@ -9493,23 +5598,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\fPodCostShare\x12<\n" +
 	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x14\n" +
 	"\x05ranks\x18\x02 \x01(\fR\x05ranks\x12\x1b\n" +
-	"\town_ranks\x18\x03 \x01(\fR\bownRanks\"\xe2\x01\n" +
-	"\x0fPodCostStrategy\"\xce\x01\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fBALANCE_DOMAINS\x10\x01\x12\x16\n" +
-	"\x12UNTOLERATED_TAINTS\x10\x02\x12\x1c\n" +
-	"\x18PREFER_NO_SCHEDULE_NODES\x10\x03\x12\x11\n" +
-	"\rANTI_AFFINITY\x10\x04\x12\f\n" +
-	"\bYOUNGEST\x10\x05\x12\n" +
-	"\n" +
-	"\x06OLDEST\x10\x06\x12\x0e\n" +
-	"\n" +
-	"NODE_DRAIN\x10\a\x12\r\n" +
-	"\tNODE_COST\x10\b\x12\b\n" +
-	"\x04IDLE\x10\t\x12\x14\n" +
-	"\x10ACCUMULATED_WORK\x10\n" +
-	"\"\xf1\x02\n" +
+	"\town_ranks\x18\x03 \x01(\fR\bownRanks\"\xf1\x02\n" +
 	"\tPlanState\x123\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x18.trimtab.v1.ScaleUpStateR\ascaleUp\x12,\n" +
 	"\x05slack\x18\x02 \x01(\v2\x16.trimtab.v1.SlackStateR\x05slack\x129\n" +
@@ -9532,11 +5621,10 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12/\n" +
 	"\aplanned\x18\x03 \x01(\v2\x15.trimtab.v1.NodeTimesR\aplanned\x12<\n" +
 	"\x0eavoided_groups\x18\x04 \x01(\v2\x15.trimtab.v1.NodeTimesR\ravoidedGroups\x122\n" +
-	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\"\x9f\x01\n" +
-	"\fScaleUpState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
-	"\astrings\x18\x02 \x03(\tR\astrings\x12\x16\n" +
-	"\x06opaque\x18\x05 \x01(\fR\x06opaque\x126\n" +
+	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\"~\n" +
+	"\fScaleUpState\x12\x18\n" +
+	"\astrings\x18\x02 \x03(\tR\astrings\x12\x1c\n" +
+	"\x06opaque\x18\x05 \x01(\fB\x04\x90\xb5\x18\x02R\x06opaque\x126\n" +
 	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.NodeOrderR\n" +
 	"gangOrders\"U\n" +
 	"\n" +
@@ -9551,14 +5639,13 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tSizeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x0f\n" +
-	"\rPodCostsState\"\xfa\x02\n" +
-	"\x0eScaleDownState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
+	"\rPodCostsState\"\xd9\x02\n" +
+	"\x0eScaleDownState\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x121\n" +
 	"\bunneeded\x18\x06 \x01(\v2\x15.trimtab.v1.NodeTimesR\bunneeded\x129\n" +
 	"\vunremovable\x18\a \x01(\v2\x17.trimtab.v1.FailedNodesR\vunremovable\x12=\n" +
-	"\rundone_drains\x18\f \x01(\v2\x18.trimtab.v1.UndoneDrainsR\fundoneDrains\x12\x16\n" +
-	"\x06opaque\x18\r \x01(\fR\x06opaque\x126\n" +
+	"\rundone_drains\x18\f \x01(\v2\x18.trimtab.v1.UndoneDrainsR\fundoneDrains\x12\x1c\n" +
+	"\x06opaque\x18\r \x01(\fB\x04\x90\xb5\x18\x02R\x06opaque\x126\n" +
 	"\vlater_waves\x18\x0e \x01(\v2\x15.trimtab.v1.NodeTimesR\n" +
 	"laterWaves\x12\x12\n" +
 	"\x04wave\x18\x0f \x01(\fR\x04wave\x12\x16\n" +
@@ -9569,518 +5656,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tpod_count\x18\x02 \x01(\x05R\bpodCount\x12\x14\n" +
 	"\x05times\x18\x03 \x01(\x05R\x05times\x129\n" +
 	"\n" +
-	"until_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tuntilTime\"8\n" +
+	"until_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tuntilTime\">\n" +
 	"\tNodeTimes\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\fR\x04node\x12\x17\n" +
-	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\"\x9e\x01\n" +
+	"\x04node\x18\x01 \x01(\fR\x04node\x12\x1d\n" +
+	"\atime_ns\x18\x02 \x01(\fB\x04\x90\xb5\x18\aR\x06timeNs\"\xa4\x01\n" +
 	"\vFailedNodes\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\fR\x04node\x12\x17\n" +
-	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\x12\x16\n" +
+	"\x04node\x18\x01 \x01(\fR\x04node\x12\x1d\n" +
+	"\atime_ns\x18\x02 \x01(\fB\x04\x90\xb5\x18\aR\x06timeNs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\fR\x06reason\x12'\n" +
 	"\x0fblocking_reason\x18\x04 \x01(\fR\x0eblockingReason\x12!\n" +
-	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\xc1\x06\n" +
-	"\fPlanSettings\x126\n" +
-	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
-	"\n" +
-	"scale_down\x18\x02 \x01(\v2\x1d.trimtab.v1.ScaleDownSettingsR\tscaleDown\x12/\n" +
-	"\x05slack\x18\x03 \x01(\v2\x19.trimtab.v1.SlackSettingsR\x05slack\x128\n" +
-	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12e\n" +
-	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryB\x1a\x82\xb5\x18\x16\n" +
-	"\x14node-group-overridesR\n" +
-	"nodeGroups\x12>\n" +
-	"\n" +
-	"simulation\x18\x06 \x01(\v2\x1e.trimtab.v1.SimulationSettingsR\n" +
-	"simulation\x125\n" +
-	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12O\n" +
-	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeB\v\x82\xb5\x18\a\x12\x05USUALR\fsearchEffort\x12A\n" +
-	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x12.\n" +
-	"\x05gangs\x18< \x01(\v2\x18.trimtab.v1.GangSettingsR\x05gangs\x12P\n" +
-	"\x11capacity_requests\x18P \x01(\v2#.trimtab.v1.CapacityRequestSettingsR\x10capacityRequests\x1a\\\n" +
-	"\x0fNodeGroupsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xa3\x02\n" +
-	"\fGangSettings\x12D\n" +
-	"\x15count_missing_members\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x13countMissingMembers\x88\x01\x01\x12L\n" +
-	"\x16serve_optional_members\x18\x02 \x01(\bB\x11\x82\xb5\x18\r\n" +
-	"\x05gangs\x12\x04trueH\x01R\x14serveOptionalMembers\x88\x01\x01\x129\n" +
-	"\fmove_running\x18\x03 \x01(\bB\x11\x82\xb5\x18\r\n" +
-	"\x05gangs\x12\x04trueH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
-	"\x16_count_missing_membersB\x19\n" +
-	"\x17_serve_optional_membersB\x0f\n" +
-	"\r_move_running\"\xa8\x04\n" +
-	"\x17CapacityRequestSettings\x12<\n" +
-	"\aenabled\x18\x01 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
-	"\x11capacity-requests\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12L\n" +
-	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassB\x17\x82\xb5\x18\x13\n" +
-	"\x11capacity-requestsR\aclasses\x12Z\n" +
-	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeB\r\x82\xb5\x18\t\x12\aORDEREDR\x0fprovisionedWhen\x12S\n" +
-	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x15\x82\xb5\x18\x11\x12\x04600s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vbookingTime\x12W\n" +
-	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x18\x82\xb5\x18\x14\x12\a604800s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vmaxSeekTime\x12k\n" +
-	"\x12processor_instance\x18\x06 \x01(\tB<\x82\xb5\x188\n" +
-	"\x11capacity-requests2#--check-capacity-processor-instanceR\x11processorInstanceB\n" +
-	"\n" +
-	"\b_enabled\"\x8d\x01\n" +
-	"\rCapacityClass\x12+\n" +
-	"\x04name\x18\x01 \x01(\tB\x17\x82\xb5\x18\x13\n" +
-	"\x11capacity-requestsR\x04name\x12O\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeB\x17\x82\xb5\x18\x13\n" +
-	"\x11capacity-requestsR\x04kind\"U\n" +
-	"\x11CapacityClassKind\"@\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eCHECK_CAPACITY\x10\x01\x12\x13\n" +
-	"\x0fATOMIC_SCALE_UP\x10\x02\"B\n" +
-	"\x0fProvisionedWhen\"/\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\v\n" +
-	"\aORDERED\x10\x01\x12\t\n" +
-	"\x05READY\x10\x02\"\xcd\x0e\n" +
-	"\x13ReplacementSettings\x12=\n" +
-	"\aenabled\x18\x01 \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
-	"\x12replacement-limits\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12Y\n" +
-	"\x13min_saving_per_hour\x18\x02 \x01(\x01B%\x82\xb5\x18!\n" +
-	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x10minSavingPerHour\x88\x01\x01\x12`\n" +
-	"\x10min_saving_share\x18\x03 \x01(\x01B1\x82\xb5\x18-\n" +
-	"\x13replacement-savings\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x02R\x0eminSavingShare\x88\x01\x01\x12a\n" +
-	"\x17min_saving_per_eviction\x18\x04 \x01(\x01B%\x82\xb5\x18!\n" +
-	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\x14minSavingPerEviction\x88\x01\x01\x12X\n" +
-	"\x12price_per_eviction\x18\x05 \x01(\x01B%\x82\xb5\x18!\n" +
-	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x10pricePerEviction\x88\x01\x01\x12q\n" +
-	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationB,\x82\xb5\x18(\n" +
-	"\x13replacement-savings\x12\x0686400s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\x0emaxPaybackTime\x12R\n" +
-	"\x0fmax_surge_nodes\x18\a \x01(\x05B%\x82\xb5\x18!\n" +
-	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x05R\rmaxSurgeNodes\x88\x01\x01\x12V\n" +
-	"\x11max_leaving_nodes\x18\b \x01(\x05B%\x82\xb5\x18!\n" +
-	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12G\n" +
-	"\tmax_waves\x18\t \x01(\x05B%\x82\xb5\x18!\n" +
-	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\aR\bmaxWaves\x88\x01\x01\x12b\n" +
-	"\x10stability_margin\x18\n" +
-	" \x01(\x01B2\x82\xb5\x18.\n" +
-	"\x15replacement-stability\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\bR\x0fstabilityMargin\x88\x01\x01\x12y\n" +
-	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationB1\x82\xb5\x18-\n" +
-	"\x15replacement-stability\x12\x020s2\x10consolidateAfterR\x10consolidateAfter\x12X\n" +
-	"\x12min_balanced_score\x18\f \x01(\x01B%\x82\xb5\x18!\n" +
-	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\tR\x10minBalancedScore\x88\x01\x01\x12Q\n" +
-	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x19\x82\xb5\x18\x15\n" +
-	"\x13replacement-budgetsR\abudgets\x12L\n" +
-	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeB\x10\x82\xb5\x18\f\x12\n" +
-	"MOST_SAVEDR\x06choice\x12O\n" +
-	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsB\x16\x82\xb5\x18\x12\n" +
-	"\x10replacement-spotR\x04spot\x12\\\n" +
-	"\n" +
-	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\"\x82\xb5\x18\x1e\n" +
-	"\x15replacement-stability\x12\x053600sR\tavoidTime\x12[\n" +
-	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x1f\x82\xb5\x18\x1b\n" +
-	"\x15replacement-stability\x12\x020sR\n" +
-	"stableTime\x12L\n" +
-	"\x0edo_not_disrupt\x18\x12 \x01(\bB!\x82\xb5\x18\x1d\n" +
-	"\x15replacement-stability\x12\x04trueH\n" +
-	"R\fdoNotDisrupt\x88\x01\x01B\n" +
-	"\n" +
-	"\b_enabledB\x16\n" +
-	"\x14_min_saving_per_hourB\x13\n" +
-	"\x11_min_saving_shareB\x1a\n" +
-	"\x18_min_saving_per_evictionB\x15\n" +
-	"\x13_price_per_evictionB\x12\n" +
-	"\x10_max_surge_nodesB\x14\n" +
-	"\x12_max_leaving_nodesB\f\n" +
-	"\n" +
-	"_max_wavesB\x13\n" +
-	"\x11_stability_marginB\x15\n" +
-	"\x13_min_balanced_scoreB\x11\n" +
-	"\x0f_do_not_disrupt\"f\n" +
-	"\x11ReplacementChoice\"Q\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
-	"\n" +
-	"MOST_SAVED\x10\x01\x12\x1b\n" +
-	"\x17MOST_SAVED_PER_EVICTION\x10\x02\x12\v\n" +
-	"\aCAREFUL\x10\x03\"\xcb\x01\n" +
-	"\x17SpotReplacementSettings\x12;\n" +
-	"\aenabled\x18\x01 \x01(\bB\x1c\x82\xb5\x18\x18\n" +
-	"\x10replacement-spot\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12R\n" +
-	"\x10min_alternatives\x18\x02 \x01(\x05B\"\x82\xb5\x18\x1e\n" +
-	"\x10replacement-spot\x12\x013\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
-	"\n" +
-	"\b_enabledB\x13\n" +
-	"\x11_min_alternatives\"\x9e\x03\n" +
-	"\x10DisruptionBudget\x12E\n" +
-	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorB\x19\x82\xb5\x18\x15\n" +
-	"\x13replacement-budgetsR\x05nodes\x12F\n" +
-	"\vnode_groups\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
-	"\x13replacement-budgets:\n" +
-	"node groupR\n" +
-	"nodeGroups\x12=\n" +
-	"\tmax_nodes\x18\x03 \x01(\tB \x82\xb5\x18\x1c\n" +
-	"\x13replacement-budgets2\x05nodesR\bmaxNodes\x123\n" +
-	"\areasons\x18\x04 \x03(\tB\x19\x82\xb5\x18\x15\n" +
-	"\x13replacement-budgetsR\areasons\x125\n" +
-	"\bschedule\x18\x05 \x01(\tB\x19\x82\xb5\x18\x15\n" +
-	"\x13replacement-budgetsR\bschedule\x12P\n" +
-	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x19\x82\xb5\x18\x15\n" +
-	"\x13replacement-budgetsR\bduration\":\n" +
-	"\tObjective\"-\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\t\n" +
-	"\x05COUNT\x10\x01\x12\t\n" +
-	"\x05MONEY\x10\x02\"G\n" +
-	"\fSearchEffort\"7\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\t\n" +
-	"\x05FIRST\x10\x01\x12\t\n" +
-	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\xd7\t\n" +
-	"\x0fPlannerSettings\x12\x89\x01\n" +
-	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05B=\x82\xb5\x189\n" +
-	"\x0fexpendable-pods\x12\x03-102!--expendable-pods-priority-cutoffH\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12S\n" +
-	"\tgpu_label\x18\x02 \x01(\tB1\x82\xb5\x18-\n" +
-	"\tgpu-label\x12 cloud.google.com/gke-acceleratorH\x01R\bgpuLabel\x88\x01\x01\x12g\n" +
-	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1c\x82\xb5\x18\x18\n" +
-	"\x10recent-evictions\x12\x04120sR\x11recentEvictionTtl\x12W\n" +
-	"\x18reserve_for_pending_pods\x18\x04 \x01(\bB\x19\x82\xb5\x18\x15\n" +
-	"\rreserved-room\x12\x04trueH\x02R\x15reserveForPendingPods\x88\x01\x01\x12v\n" +
-	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bB6\x82\xb5\x182\n" +
-	"\rreserved-room\x12\x05false2\x1a--bypassed-scheduler-namesH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x12\x87\x01\n" +
-	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitBT\x82\xb5\x18P\n" +
-	"\x0fresource-limits2\r--cores-total2\x0e--memory-total2\v--gpu-total2\x11--max-nodes-totalR\x06limits\x125\n" +
-	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12\x83\x01\n" +
-	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
-	"\x10node-start-times\x12\x04900s2\x17--max-node-startup-timeR\x12maxNodeStartupTime\x12\x89\x01\n" +
-	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationB7\x82\xb5\x183\n" +
-	"\x10node-start-times\x12\x04900s2\x19--max-node-provision-timeR\x14maxNodeProvisionTime\x12i\n" +
-	"\x12disruption_budgets\x18\n" +
-	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x1c\x82\xb5\x18\x18\n" +
-	"\rconsolidation2\abudgetsR\x11disruptionBudgetsB\"\n" +
-	" _expendable_pods_priority_cutoffB\f\n" +
-	"\n" +
-	"_gpu_labelB\x1b\n" +
-	"\x19_reserve_for_pending_podsB\x1c\n" +
-	"\x1a_reserve_for_unmarked_pods\"\xf7\x02\n" +
-	"\rResourceLimit\x121\n" +
-	"\bresource\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
-	"\x0fresource-limitsR\bresource\x12=\n" +
-	"\aminimum\x18\x02 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
-	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\aminimum\x88\x01\x01\x12=\n" +
-	"\amaximum\x18\x03 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
-	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\amaximum\x88\x01\x01\x12A\n" +
-	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorB\x15\x82\xb5\x18\x11\n" +
-	"\x0fresource-limitsR\x05nodes\x12H\n" +
-	"\rmaximum_added\x18\x05 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
-	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\fmaximumAdded\x88\x01\x01B\n" +
-	"\n" +
-	"\b_minimumB\n" +
-	"\n" +
-	"\b_maximumB\x10\n" +
-	"\x0e_maximum_added\"\xe8\x01\n" +
-	"\bSelector\x12N\n" +
-	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryB\x04\x82\xb5\x18\x00R\vmatchLabels\x12L\n" +
-	"\x11match_expressions\x18\x02 \x03(\v2\x1f.trimtab.v1.SelectorRequirementR\x10matchExpressions\x1a>\n" +
-	"\x10MatchLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
-	"\x13SelectorRequirement\x12\x16\n" +
-	"\x03key\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x03key\x12@\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeB\x04\x82\xb5\x18\x00R\boperator\x12\x1c\n" +
-	"\x06values\x18\x03 \x03(\tB\x04\x82\xb5\x18\x00R\x06values\"\xdb\x06\n" +
-	"\x0fBalanceSettings\x12K\n" +
-	"\x0emax_difference\x18\x01 \x01(\x05B\x1f\x82\xb5\x18\x1b\n" +
-	"\rbalance-limit\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\rmaxDifference\x88\x01\x01\x12`\n" +
-	"\x0eignored_labels\x18\x02 \x03(\tB9\x82\xb5\x185\n" +
-	"\x12balance-similarity2\x18--balancing-ignore-label:\x05labelR\rignoredLabels\x12[\n" +
-	"\x0fcompared_labels\x18\x03 \x03(\tB2\x82\xb5\x18.\n" +
-	"\x12balance-similarity2\x11--balancing-label:\x05labelR\x0ecomparedLabels\x12\x90\x01\n" +
-	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01BL\x82\xb5\x18H\n" +
-	"\x12balance-similarity\x12\x050.015\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x19--memory-difference-ratioH\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12\xa2\x01\n" +
-	" max_allocatable_difference_ratio\x18\x05 \x01(\x01BT\x82\xb5\x18P\n" +
-	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--max-allocatable-difference-ratioH\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12\x8d\x01\n" +
-	"\x19max_free_difference_ratio\x18\x06 \x01(\x01BM\x82\xb5\x18I\n" +
-	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x1b--max-free-difference-ratioH\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
-	"\x0f_max_differenceB\x1e\n" +
-	"\x1c_max_memory_difference_ratioB#\n" +
-	"!_max_allocatable_difference_ratioB\x1c\n" +
-	"\x1a_max_free_difference_ratio\"\xa5\x02\n" +
-	"\x12SimulationSettings\x12H\n" +
-	"\x17topology_spread_timeout\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12\x7f\n" +
-	"%taint_toleration_comparison_operators\x18\x02 \x01(\bB'\x82\xb5\x18#\n" +
-	"\x1ataint-comparison-operators\x12\x05falseH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
-	"\x18_topology_spread_timeoutB(\n" +
-	"&_taint_toleration_comparison_operators\"\x92\n" +
-	"\n" +
-	"\x0fScaleUpSettings\x12n\n" +
-	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--balance-similar-node-groupsH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x12I\n" +
-	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeB\x10\x82\xb5\x18\f2\n" +
-	"--expanderR\texpanders\x12@\n" +
-	"\bpriority\x18\x03 \x01(\v2$.trimtab.v1.PriorityExpanderSettingsR\bpriority\x12V\n" +
-	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12<\n" +
-	"\aenabled\x18\x06 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
-	"\x11decision-switches\x12\x04trueH\x01R\aenabled\x88\x01\x01\x12_\n" +
-	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeB\x15\x82\xb5\x18\x11\x12\x0fPREFER_TEMPLATER\x0etemplateSource\x12\x81\x01\n" +
-	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationB2\x82\xb5\x18.\n" +
-	"\x0escale-up-delay\x12\x020s2\x18--new-pod-scale-up-delayR\x12newPodScaleUpDelay\x12`\n" +
-	"\x10force_daemonsets\x18\t \x01(\bB0\x82\xb5\x18,\n" +
-	"\x17daemonsets-on-new-nodes\x12\x05false2\n" +
-	"--force-dsH\x02R\x0fforceDaemonsets\x88\x01\x01\x12f\n" +
-	"\x0estartup_taints\x18\n" +
-	" \x01(\v2\x16.trimtab.v1.TaintNamesB'\x82\xb5\x18#\n" +
-	"\x10transient-taints2\x0f--startup-taintR\rstartupTaints\x12c\n" +
-	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesB&\x82\xb5\x18\"\n" +
-	"\x10transient-taints2\x0e--status-taintR\fstatusTaints\x128\n" +
-	"\x0fscheduler_names\x18\f \x03(\tB\x0f\x82\xb5\x18\v:\tschedulerR\x0eschedulerNames\x12f\n" +
-	"\rmax_new_nodes\x18\r \x01(\x05B=\x82\xb5\x189\n" +
-	"\x0fscale-up-bounds\x12\x041000\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-nodes-per-scaleupH\x03R\vmaxNewNodes\x88\x01\x01\x12G\n" +
-	"\x17spread_over_new_domains\x18\x0f \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
-	"\x1c_balance_similar_node_groupsB\n" +
-	"\n" +
-	"\b_enabledB\x13\n" +
-	"\x11_force_daemonsetsB\x10\n" +
-	"\x0e_max_new_nodesB\x1a\n" +
-	"\x18_spread_over_new_domains\"O\n" +
-	"\x0eTemplateSource\"=\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fPREFER_TEMPLATE\x10\x01\x12\x0f\n" +
-	"\vPREFER_NODE\x10\x02\"o\n" +
-	"\n" +
-	"TaintNames\x12\x1f\n" +
-	"\x04keys\x18\x01 \x03(\tB\v\x82\xb5\x18\a:\x05taintR\x04keys\x12@\n" +
-	"\bprefixes\x18\x02 \x03(\tB$\x82\xb5\x18 :\x1etaint by the prefix of its keyR\bprefixes\"J\n" +
-	"\x18PriorityExpanderSettings\x12.\n" +
-	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\"J\n" +
-	"\fPriorityRank\x12\x18\n" +
-	"\x04rank\x18\x01 \x01(\x05B\x04\x82\xb5\x18\x00R\x04rank\x12 \n" +
-	"\bpatterns\x18\x02 \x03(\tB\x04\x82\xb5\x18\x00R\bpatterns\"[\n" +
-	"\x1fHighestPriorityExpanderSettings\x128\n" +
-	"\x05label\x18\x01 \x01(\tB\"\x82\xb5\x18\x1e\x12\x1czalando.org/scaling-priorityR\x05label\"\xab\x1f\n" +
-	"\x11ScaleDownSettings\x12R\n" +
-	"\aenabled\x18\x01 \x01(\bB3\x82\xb5\x18/\n" +
-	"\x11decision-switches\x12\x04true2\x14--scale-down-enabledH\x00R\aenabled\x88\x01\x01\x12\x91\x01\n" +
-	"\x15utilization_threshold\x18\x02 \x01(\x01BW\x82\xb5\x18S\n" +
-	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--scale-down-utilization-thresholdH\x01R\x14utilizationThreshold\x88\x01\x01\x12\x9c\x01\n" +
-	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01B[\x82\xb5\x18W\n" +
-	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2&--scale-down-gpu-utilization-thresholdH\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12v\n" +
-	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
-	"\x0eunneeded-times\x12\x04600s2\x1a--scale-down-unneeded-timeR\funneededTime\x12t\n" +
-	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
-	"\x0eunneeded-times\x12\x051200s2\x19--scale-down-unready-timeR\vunreadyTime\x12e\n" +
-	"\x0funready_enabled\x18\x06 \x01(\bB7\x82\xb5\x183\n" +
-	"\runready-nodes\x12\x04true2\x1c--scale-down-unready-enabledH\x03R\x0eunreadyEnabled\x88\x01\x01\x12\x92\x01\n" +
-	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB.\x82\xb5\x18*\x12\x04300s2\"--unremovable-node-recheck-timeoutR\x1dunremovableNodeRecheckTimeout\x12\x97\x01\n" +
-	"\x1amax_scale_down_parallelism\x18\b \x01(\x05BU\x82\xb5\x18Q\n" +
-	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x1c--max-scale-down-parallelism2\x17--max-empty-bulk-deleteH\x04R\x17maxScaleDownParallelism\x88\x01\x01\x12p\n" +
-	"\x15max_drain_parallelism\x18\t \x01(\x05B7\x82\xb5\x183\n" +
-	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-drain-parallelismH\x05R\x13maxDrainParallelism\x88\x01\x01\x12y\n" +
-	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bB6\x82\xb5\x182\n" +
-	"\vevict-rules\x12\x04true2\x1d--skip-nodes-with-system-podsH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12\x7f\n" +
-	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bB8\x82\xb5\x184\n" +
-	"\vevict-rules\x12\x04true2\x1f--skip-nodes-with-local-storageH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12\x99\x01\n" +
-	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bBA\x82\xb5\x18=\n" +
-	"\vevict-rules\x12\x04true2(--skip-nodes-with-custom-controller-podsH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12c\n" +
-	"\x11min_replica_count\x18\x0e \x01(\x05B2\x82\xb5\x18.\n" +
-	"\vevict-rules\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x002\x13--min-replica-countH\tR\x0fminReplicaCount\x88\x01\x01\x12\xb2\x01\n" +
-	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationBC\x82\xb5\x18?\n" +
-	"\vevict-rules\x12\x053600s2)--blocking-system-pod-distruption-timeoutR\"blockingSystemPodDisruptionTimeout\x12u\n" +
-	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bB,\x82\xb5\x18(\x12\x05false2\x1f--ignore-daemonsets-utilizationH\n" +
-	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12w\n" +
-	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bB-\x82\xb5\x18)\x12\x05false2 --ignore-mirror-pods-utilizationH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x12Z\n" +
-	"\x13max_evaluated_nodes\x18\x12 \x01(\x05B%\x82\xb5\x18!\n" +
-	"\x13max-evaluated-nodes\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\fR\x11maxEvaluatedNodes\x88\x01\x01\x12K\n" +
-	"\x12job_pods_unmovable\x18\x14 \x01(\bB\x18\x82\xb5\x18\x14\n" +
-	"\vevict-rules\x12\x05falseH\rR\x10jobPodsUnmovable\x88\x01\x01\x12P\n" +
-	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeB\x04\x82\xb5\x18\x00R\x0fcandidateOrders\x12e\n" +
-	"\x17min_saving_per_eviction\x18\x17 \x01(\x01B)\x82\xb5\x18%\n" +
-	"\x17min-saving-per-eviction\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12*\n" +
-	"\abalance\x18\x19 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x0fR\abalance\x88\x01\x01\x12w\n" +
-	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationB4\x82\xb5\x180\n" +
-	"\n" +
-	"cool-downs\x12\x04600s2\x1c--scale-down-delay-after-addR\rdelayAfterAdd\x12~\n" +
-	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
-	"\n" +
-	"cool-downs\x12\x020s2\x1f--scale-down-delay-after-deleteR\x10delayAfterDelete\x12\x83\x01\n" +
-	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationB8\x82\xb5\x184\n" +
-	"\n" +
-	"cool-downs\x12\x04180s2 --scale-down-delay-after-failureR\x11delayAfterFailure\x12Y\n" +
-	"\x10delay_type_local\x18\x1d \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--scale-down-delay-type-localH\x10R\x0edelayTypeLocal\x88\x01\x01\x12>\n" +
-	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeB\x04\x82\xb5\x18\x00R\tobjective\x12\x90\x01\n" +
-	"\x1cmax_total_unready_percentage\x18  \x01(\x01BJ\x82\xb5\x18F\n" +
-	"\x0ecluster-health\x12\x0245\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00Y@2\x1e--max-total-unready-percentageH\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x12t\n" +
-	"\x16ok_total_unready_count\x18! \x01(\x05B:\x82\xb5\x186\n" +
-	"\x0ecluster-health\x12\x013\x19\x00\x00\x00\x00\x00\x00\x00\x002\x18--ok-total-unready-countH\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12>\n" +
-	"\tmax_waves\x18# \x01(\x05B\x1c\x82\xb5\x18\x18\n" +
-	"\tmax-waves\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x13R\bmaxWaves\x88\x01\x01\x12[\n" +
-	"\x17device_utilization_only\x18$ \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
-	"\x12device-utilization\x12\x04trueH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
-	"\n" +
-	"\b_enabledB\x18\n" +
-	"\x16_utilization_thresholdB\x1c\n" +
-	"\x1a_gpu_utilization_thresholdB\x12\n" +
-	"\x10_unready_enabledB\x1d\n" +
-	"\x1b_max_scale_down_parallelismB\x18\n" +
-	"\x16_max_drain_parallelismB\x1e\n" +
-	"\x1c_skip_nodes_with_system_podsB \n" +
-	"\x1e_skip_nodes_with_local_storageB)\n" +
-	"'_skip_nodes_with_custom_controller_podsB\x14\n" +
-	"\x12_min_replica_countB \n" +
-	"\x1e_ignore_daemonsets_utilizationB!\n" +
-	"\x1f_ignore_mirror_pods_utilizationB\x16\n" +
-	"\x14_max_evaluated_nodesB\x15\n" +
-	"\x13_job_pods_unmovableB\x1a\n" +
-	"\x18_min_saving_per_evictionB\n" +
-	"\n" +
-	"\b_balanceB\x13\n" +
-	"\x11_delay_type_localB\x1f\n" +
-	"\x1d_max_total_unready_percentageB\x19\n" +
-	"\x17_ok_total_unready_countB\f\n" +
-	"\n" +
-	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\xc0\a\n" +
-	"\x11NodeGroupSettings\x12f\n" +
-	"\x15utilization_threshold\x18\x01 \x01(\x01B,\x82\xb5\x18(\n" +
-	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x00R\x14utilizationThreshold\x88\x01\x01\x12m\n" +
-	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01B,\x82\xb5\x18(\n" +
-	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12Z\n" +
-	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
-	"\x14node-group-overridesR\funneededTime\x12X\n" +
-	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
-	"\x14node-group-overridesR\vunreadyTime\x12c\n" +
-	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
-	"\x14node-group-overridesH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12M\n" +
-	"\x12job_pods_unmovable\x18\x06 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
-	"\x14node-group-overridesH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12u\n" +
-	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationB-\x82\xb5\x18)\n" +
-	"\x15replacement-stability2\x10consolidateAfterR\x10consolidateAfter\x12\x81\x01\n" +
-	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeB;\x82\xb5\x187\n" +
-	"\rconsolidation\x12\x11WHENEVER_POSSIBLE2\x13consolidationPolicyR\rconsolidationB\x18\n" +
-	"\x16_utilization_thresholdB\x1c\n" +
-	"\x1a_gpu_utilization_thresholdB \n" +
-	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
-	"\x13_job_pods_unmovable\"Z\n" +
-	"\rConsolidation\"I\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11WHENEVER_POSSIBLE\x10\x01\x12\x0e\n" +
-	"\n" +
-	"WHEN_EMPTY\x10\x02\x12\t\n" +
-	"\x05NEVER\x10\x03\"\x9e\a\n" +
-	"\rSlackSettings\x12d\n" +
-	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01B(\x82\xb5\x18$\n" +
-	"\rslack-amounts\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12D\n" +
-	"\vgranularity\x18\x02 \x01(\x05B\x1d\x82\xb5\x18\x19\n" +
-	"\vslack-sizes\x12\x015\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12T\n" +
-	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x18\x82\xb5\x18\x14\n" +
-	"\vslack-sizes\x12\x05EQUALR\bstrategy\x12[\n" +
-	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryB\x13\x82\xb5\x18\x0f\n" +
-	"\rslack-amountsR\tresources\x12>\n" +
-	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolB\x11\x82\xb5\x18\r\n" +
-	"\vslack-poolsR\x05pools\x12N\n" +
-	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleB\x15\x82\xb5\x18\x11\n" +
-	"\x0fslack-schedulesR\tschedules\x12:\n" +
-	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12B\n" +
-	"\x10resize_threshold\x18\b \x01(\x01B\x12\x82\xb5\x18\x0e\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x0fresizeThreshold\x88\x01\x01\x12\x85\x01\n" +
-	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeB%\x82\xb5\x18!\n" +
-	"\x17capacity-buffer-reading\x12\x06LARGERR\x15capacityBufferReading\x1aU\n" +
-	"\x0eResourcesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
-	"\x18_extra_capacity_min_rateB\x0e\n" +
-	"\f_granularityB\x13\n" +
-	"\x11_resize_threshold\"\xe2\x01\n" +
-	"\vSlackAmount\x12>\n" +
-	"\x04rate\x18\x01 \x01(\x01B%\x82\xb5\x18!\n" +
-	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x04rate\x88\x01\x01\x127\n" +
-	"\x05floor\x18\x02 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
-	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05floor\x88\x01\x01\x12;\n" +
-	"\aceiling\x18\x03 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
-	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\aceiling\x88\x01\x01B\a\n" +
-	"\x05_rateB\b\n" +
-	"\x06_floorB\n" +
-	"\n" +
-	"\b_ceiling\"]\n" +
-	"\rSlackStrategy\"L\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\t\n" +
-	"\x05EQUAL\x10\x01\x12\x0f\n" +
-	"\vLARGEST_POD\x10\x02\x12\x17\n" +
-	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xf3\x05\n" +
-	"\tSlackPool\x12\x18\n" +
-	"\x04name\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x04name\x12>\n" +
-	"\vnode_groups\x18\x02 \x03(\tB\x1d\x82\xb5\x18\x19\n" +
-	"\vslack-pools:\n" +
-	"node groupR\n" +
-	"nodeGroups\x12=\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x11\x82\xb5\x18\r\n" +
-	"\vslack-poolsR\x05nodes\x124\n" +
-	"\ftopology_key\x18\x04 \x01(\tB\x11\x82\xb5\x18\r\n" +
-	"\vslack-poolsR\vtopologyKey\x12_\n" +
-	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01B#\x82\xb5\x18\x1f\n" +
-	"\vslack-pools\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12U\n" +
-	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryB\x11\x82\xb5\x18\r\n" +
-	"\vslack-poolsR\tresources\x12A\n" +
-	"\vgranularity\x18\a \x01(\x05B\x1a\x82\xb5\x18\x16\n" +
-	"\vslack-sizes\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12M\n" +
-	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x11\x82\xb5\x18\r\n" +
-	"\vslack-sizesR\bstrategy\x12J\n" +
-	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleB\x11\x82\xb5\x18\r\n" +
-	"\vslack-poolsR\tschedules\x1aU\n" +
-	"\x0eResourcesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
-	"\x18_extra_capacity_min_rateB\x0e\n" +
-	"\f_granularity\"\xcc\x04\n" +
-	"\rSlackSchedule\x12)\n" +
-	"\x04cron\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
-	"\x0fslack-schedulesR\x04cron\x12W\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB \x82\xb5\x18\x1c\n" +
-	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\bduration\x122\n" +
-	"\ttime_zone\x18\x03 \x01(\tB\x15\x82\xb5\x18\x11\n" +
-	"\x0fslack-schedulesR\btimeZone\x12c\n" +
-	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01B'\x82\xb5\x18#\n" +
-	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12]\n" +
-	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryB\x15\x82\xb5\x18\x11\n" +
-	"\x0fslack-schedulesR\tresources\x12?\n" +
-	"\breplicas\x18\x06 \x01(\x05B\x1e\x82\xb5\x18\x1a\n" +
-	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\breplicas\x88\x01\x01\x1aU\n" +
-	"\x0eResourcesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
-	"\x18_extra_capacity_min_rateB\v\n" +
-	"\t_replicas\"I\n" +
-	"\x15CapacityBufferReading\"0\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\n" +
-	"\n" +
-	"\x06LARGER\x10\x01\x12\v\n" +
-	"\aSMALLER\x10\x02\"l\n" +
-	"\vPodSelector\x12/\n" +
-	"\n" +
-	"namespaces\x18\x01 \x03(\tB\x0f\x82\xb5\x18\v:\tnamespaceR\n" +
-	"namespaces\x12,\n" +
-	"\x06labels\x18\x02 \x01(\v2\x14.trimtab.v1.SelectorR\x06labels\"F\n" +
-	"\x0fPodCostSettings\x123\n" +
-	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\x9d\x02\n" +
-	"\rPodCostTarget\x12A\n" +
-	"\n" +
-	"namespaces\x18\x01 \x03(\tB!\x82\xb5\x18\x1d\n" +
-	"\x10pod-cost-targets:\tnamespaceR\n" +
-	"namespaces\x12F\n" +
-	"\vowner_kinds\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
-	"\x10pod-cost-targets:\rkind of ownerR\n" +
-	"ownerKinds\x12H\n" +
-	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x16\x82\xb5\x18\x12\n" +
-	"\x10pod-cost-targetsR\bselector\x127\n" +
-	"\n" +
-	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\x9c\x02\n" +
-	"\vPodCostTerm\x12B\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
-	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
-	"\tthreshold\x18\x03 \x01(\x01B\x0f\x82\xb5\x18\v\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01H\x01R\tthreshold\x88\x01\x01\x12'\n" +
-	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
-	"\n" +
-	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
-	"annotationB\t\n" +
-	"\a_weightB\f\n" +
-	"\n" +
-	"_thresholdb\x06proto3"
+	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPodP\x04b\x06proto3"
 
 var (
 	file_trimtab_v1_plan_proto_rawDescOnce sync.Once
@@ -10094,351 +5679,220 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_trimtab_v1_plan_proto_goTypes = []any{
-	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
-	(NodeFate_Code)(0),                      // 1: trimtab.v1.NodeFate.Code
-	(Expander_Code)(0),                      // 2: trimtab.v1.Expander.Code
-	(CapacityOutcome_Code)(0),               // 3: trimtab.v1.CapacityOutcome.Code
-	(PlaceholderKind_Code)(0),               // 4: trimtab.v1.PlaceholderKind.Code
-	(CandidateOrder_Code)(0),                // 5: trimtab.v1.CandidateOrder.Code
-	(PodCostStrategy_Code)(0),               // 6: trimtab.v1.PodCostStrategy.Code
-	(CapacityClassKind_Code)(0),             // 7: trimtab.v1.CapacityClassKind.Code
-	(ProvisionedWhen_Code)(0),               // 8: trimtab.v1.ProvisionedWhen.Code
-	(ReplacementChoice_Code)(0),             // 9: trimtab.v1.ReplacementChoice.Code
-	(Objective_Code)(0),                     // 10: trimtab.v1.Objective.Code
-	(SearchEffort_Code)(0),                  // 11: trimtab.v1.SearchEffort.Code
-	(TemplateSource_Code)(0),                // 12: trimtab.v1.TemplateSource.Code
-	(Consolidation_Code)(0),                 // 13: trimtab.v1.Consolidation.Code
-	(SlackStrategy_Code)(0),                 // 14: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 15: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 16: trimtab.v1.Decision
-	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
-	(*PlanSummary)(nil),                     // 19: trimtab.v1.PlanSummary
-	(*ClusterFigures)(nil),                  // 20: trimtab.v1.ClusterFigures
-	(*DecisionFigures)(nil),                 // 21: trimtab.v1.DecisionFigures
-	(*NodeVerdict)(nil),                     // 22: trimtab.v1.NodeVerdict
-	(*NodeFate)(nil),                        // 23: trimtab.v1.NodeFate
-	(*Diagnostics)(nil),                     // 24: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 25: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 26: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 27: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 28: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 29: trimtab.v1.ScaleUpSplit
-	(*Places)(nil),                          // 30: trimtab.v1.Places
-	(*Shortfall)(nil),                       // 31: trimtab.v1.Shortfall
-	(*Release)(nil),                         // 32: trimtab.v1.Release
-	(*SkippedPod)(nil),                      // 33: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 34: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 35: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 36: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 37: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 38: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 39: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 40: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 41: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 42: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 43: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 44: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 45: trimtab.v1.ScaleDownDecision
-	(*BlockingPod)(nil),                     // 46: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 47: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 48: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 49: trimtab.v1.NodeAssumption
-	(*ReplacementDecision)(nil),             // 50: trimtab.v1.ReplacementDecision
-	(*ReplacementWave)(nil),                 // 51: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 52: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 53: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 54: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 55: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 56: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 57: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 58: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 59: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 60: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 61: trimtab.v1.CapacityRequestsState
-	(*NodeOrder)(nil),                       // 62: trimtab.v1.NodeOrder
-	(*ReplacementState)(nil),                // 63: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 64: trimtab.v1.ScaleUpState
-	(*SlackState)(nil),                      // 65: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 66: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 67: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 68: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 69: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 70: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 71: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 72: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 73: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 74: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 75: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 76: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 77: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 78: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 79: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 80: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 81: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 82: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 83: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 84: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 85: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 86: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 87: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 88: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 89: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 90: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 91: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 92: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 93: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 94: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 95: trimtab.v1.HighestPriorityExpanderSettings
-	(*ScaleDownSettings)(nil),               // 96: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 97: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 98: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 99: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 100: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 101: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 102: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 103: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 104: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 105: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 106: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 107: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 108: trimtab.v1.PodCostTerm
-	nil,                                     // 109: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
-	nil,                                     // 110: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 112: trimtab.v1.Shortfall.ReasonsEntry
-	nil,                                     // 113: trimtab.v1.Shortfall.FailedPredicatesEntry
-	nil,                                     // 114: trimtab.v1.Release.UpcomingEntry
-	nil,                                     // 115: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 116: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 117: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 118: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 119: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 120: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 121: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 122: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 123: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 124: google.protobuf.Timestamp
-	(UnremovableReason_Code)(0),             // 125: trimtab.v1.UnremovableReason.Code
-	(BlockingPodReason_Code)(0),             // 126: trimtab.v1.BlockingPodReason.Code
-	(*durationpb.Duration)(nil),             // 127: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 128: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 129: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 130: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 131: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 132: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 133: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 134: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 135: trimtab.v1.ScaleDownResult.Code
-	(ReplacementResult_Code)(0),             // 136: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 137: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 138: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 139: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 140: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 141: trimtab.v1.PredicateReason.Code
+	(Decision_Code)(0),               // 0: trimtab.v1.Decision.Code
+	(NodeFate_Code)(0),               // 1: trimtab.v1.NodeFate.Code
+	(CapacityRequestOutcome_Code)(0), // 2: trimtab.v1.CapacityRequestOutcome.Code
+	(PlaceholderKind_Code)(0),        // 3: trimtab.v1.PlaceholderKind.Code
+	(*Decision)(nil),                 // 4: trimtab.v1.Decision
+	(*PlanRequest)(nil),              // 5: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),             // 6: trimtab.v1.PlanResponse
+	(*PlanSummary)(nil),              // 7: trimtab.v1.PlanSummary
+	(*ClusterFigures)(nil),           // 8: trimtab.v1.ClusterFigures
+	(*DecisionFigures)(nil),          // 9: trimtab.v1.DecisionFigures
+	(*NodeVerdict)(nil),              // 10: trimtab.v1.NodeVerdict
+	(*NotReplaced)(nil),              // 11: trimtab.v1.NotReplaced
+	(*NodeFate)(nil),                 // 12: trimtab.v1.NodeFate
+	(*Diagnostics)(nil),              // 13: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),          // 14: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                // 15: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),          // 16: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),               // 17: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),             // 18: trimtab.v1.ScaleUpSplit
+	(*Places)(nil),                   // 19: trimtab.v1.Places
+	(*Shortfall)(nil),                // 20: trimtab.v1.Shortfall
+	(*Release)(nil),                  // 21: trimtab.v1.Release
+	(*SkippedPod)(nil),               // 22: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),            // 23: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),            // 24: trimtab.v1.ExpanderScore
+	(*CapacityRequestsDecision)(nil), // 25: trimtab.v1.CapacityRequestsDecision
+	(*CapacityRequestAnswer)(nil),    // 26: trimtab.v1.CapacityRequestAnswer
+	(*CapacityRequestPlace)(nil),     // 27: trimtab.v1.CapacityRequestPlace
+	(*CapacityRequestOutcome)(nil),   // 28: trimtab.v1.CapacityRequestOutcome
+	(*SlackDecision)(nil),            // 29: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),              // 30: trimtab.v1.SlackObject
+	(*Placeholder)(nil),              // 31: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),          // 32: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),        // 33: trimtab.v1.ScaleDownDecision
+	(*BlockingPod)(nil),              // 34: trimtab.v1.BlockingPod
+	(*UnneededNode)(nil),             // 35: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),           // 36: trimtab.v1.NodeAssumption
+	(*ReplacementDecision)(nil),      // 37: trimtab.v1.ReplacementDecision
+	(*ReplacementWave)(nil),          // 38: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),          // 39: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),             // 40: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),        // 41: trimtab.v1.ReplacementOption
+	(*PodCostsDecision)(nil),         // 42: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),             // 43: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),             // 44: trimtab.v1.PodCostShare
+	(*PlanState)(nil),                // 45: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),    // 46: trimtab.v1.CapacityRequestsState
+	(*NodeOrder)(nil),                // 47: trimtab.v1.NodeOrder
+	(*ReplacementState)(nil),         // 48: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),             // 49: trimtab.v1.ScaleUpState
+	(*SlackState)(nil),               // 50: trimtab.v1.SlackState
+	(*SlackSetState)(nil),            // 51: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),            // 52: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),           // 53: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),             // 54: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                // 55: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),              // 56: trimtab.v1.FailedNodes
+	nil,                              // 57: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	nil,                              // 58: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                              // 59: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                              // 60: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                              // 61: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                              // 62: trimtab.v1.Release.UpcomingEntry
+	nil,                              // 63: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                              // 64: trimtab.v1.SlackDecision.PresentEntry
+	nil,                              // 65: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                              // 66: trimtab.v1.SlackSetState.SizeEntry
+	(*timestamppb.Timestamp)(nil),    // 67: google.protobuf.Timestamp
+	(*PlanSettings)(nil),             // 68: trimtab.v1.PlanSettings
+	(Objective_Code)(0),              // 69: trimtab.v1.Objective.Code
+	(UnremovableReason_Code)(0),      // 70: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),      // 71: trimtab.v1.BlockingPodReason.Code
+	(ReplacementLimit_Code)(0),       // 72: trimtab.v1.ReplacementLimit.Code
+	(*durationpb.Duration)(nil),      // 73: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),          // 74: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),             // 75: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),       // 76: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),        // 77: trimtab.v1.NodeGroupReason.Code
+	(Expander_Code)(0),               // 78: trimtab.v1.Expander.Code
+	(CapacityRequestsResult_Code)(0), // 79: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),            // 80: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),            // 81: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),        // 82: trimtab.v1.ScaleDownResult.Code
+	(ReplacementResult_Code)(0),      // 83: trimtab.v1.ReplacementResult.Code
+	(PodCostsResult_Code)(0),         // 84: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),     // 85: trimtab.v1.PodCostGroupReason.Code
+	(PodCostStrategy_Code)(0),        // 86: trimtab.v1.PodCostStrategy.Code
+	(PredicateReason_Code)(0),        // 87: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	124, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	72,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	60,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	27,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	41,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	45,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	56,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	60,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	24,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	50,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	37,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	19,  // 12: trimtab.v1.PlanResponse.summary:type_name -> trimtab.v1.PlanSummary
-	22,  // 13: trimtab.v1.PlanResponse.nodes:type_name -> trimtab.v1.NodeVerdict
-	20,  // 14: trimtab.v1.PlanSummary.now:type_name -> trimtab.v1.ClusterFigures
-	21,  // 15: trimtab.v1.PlanSummary.decisions:type_name -> trimtab.v1.DecisionFigures
-	20,  // 16: trimtab.v1.PlanSummary.after:type_name -> trimtab.v1.ClusterFigures
+	67,  // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	68,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	45,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	16,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	29,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	33,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	42,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	45,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	13,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	37,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	25,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	7,   // 12: trimtab.v1.PlanResponse.summary:type_name -> trimtab.v1.PlanSummary
+	10,  // 13: trimtab.v1.PlanResponse.nodes:type_name -> trimtab.v1.NodeVerdict
+	8,   // 14: trimtab.v1.PlanSummary.now:type_name -> trimtab.v1.ClusterFigures
+	9,   // 15: trimtab.v1.PlanSummary.decisions:type_name -> trimtab.v1.DecisionFigures
+	8,   // 16: trimtab.v1.PlanSummary.after:type_name -> trimtab.v1.ClusterFigures
 	0,   // 17: trimtab.v1.DecisionFigures.decision:type_name -> trimtab.v1.Decision.Code
-	20,  // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
-	10,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
+	8,   // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
+	69,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
 	1,   // 20: trimtab.v1.NodeVerdict.fate:type_name -> trimtab.v1.NodeFate.Code
-	124, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
-	125, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	126, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	46,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
-	109, // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
-	124, // 26: trimtab.v1.NodeVerdict.since:type_name -> google.protobuf.Timestamp
-	26,  // 27: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	25,  // 28: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 29: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	110, // 30: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	127, // 31: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	29,  // 32: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	31,  // 33: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
-	30,  // 34: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
-	33,  // 35: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	128, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	34,  // 37: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	111, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	31,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
-	28,  // 40: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	129, // 41: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	32,  // 42: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
-	112, // 43: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
-	113, // 44: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
-	114, // 45: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
-	130, // 46: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	35,  // 47: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	131, // 48: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	2,   // 49: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	2,   // 50: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	132, // 51: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	38,  // 52: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	29,  // 53: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	32,  // 54: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
-	3,   // 55: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	39,  // 56: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	124, // 57: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
-	31,  // 58: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
-	32,  // 59: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
-	43,  // 60: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	115, // 61: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	133, // 62: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	116, // 63: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	134, // 64: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	42,  // 65: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	4,   // 66: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	48,  // 67: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	30,  // 68: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
-	135, // 69: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	126, // 70: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	126, // 71: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	49,  // 72: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	51,  // 73: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	136, // 74: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	54,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	55,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	117, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	52,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	53,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	30,  // 80: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
-	49,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	127, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	137, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	137, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	125, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	126, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	57,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	138, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	139, // 89: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	58,  // 90: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	6,   // 91: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	64,  // 92: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	65,  // 93: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	68,  // 94: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	67,  // 95: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	63,  // 96: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	61,  // 97: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	62,  // 98: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
-	124, // 99: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
-	70,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	70,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	70,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
-	66,  // 104: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	118, // 105: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	70,  // 106: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	71,  // 107: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	69,  // 108: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	70,  // 109: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	124, // 110: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	124, // 111: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	90,  // 112: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	96,  // 113: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	99,  // 114: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	106, // 115: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	119, // 116: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	89,  // 117: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	84,  // 118: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	11,  // 119: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	78,  // 120: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	73,  // 121: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	74,  // 122: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	75,  // 123: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	8,   // 124: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	127, // 125: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	127, // 126: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	7,   // 127: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	127, // 128: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	127, // 129: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	81,  // 130: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	9,   // 131: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	80,  // 132: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	127, // 133: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	127, // 134: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	86,  // 135: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	127, // 136: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	127, // 137: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	85,  // 138: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	88,  // 139: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	127, // 140: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	127, // 141: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	81,  // 142: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	86,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	120, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	87,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	140, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	2,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	93,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	95,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	12,  // 150: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	127, // 151: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	92,  // 152: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 153: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	94,  // 154: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	127, // 155: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	127, // 156: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	127, // 157: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	127, // 158: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	5,   // 159: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	127, // 160: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	127, // 161: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	127, // 162: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	10,  // 163: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	127, // 164: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	127, // 165: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	127, // 166: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	13,  // 167: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	14,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	121, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	102, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	103, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	105, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	15,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	86,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	122, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	14,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	103, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	127, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	123, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	86,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	107, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	86,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	108, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	6,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	131, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	131, // 186: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	141, // 187: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	131, // 188: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	97,  // 189: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	100, // 190: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	100, // 191: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	100, // 192: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	193, // [193:193] is the sub-list for method output_type
-	193, // [193:193] is the sub-list for method input_type
-	193, // [193:193] is the sub-list for extension type_name
-	193, // [193:193] is the sub-list for extension extendee
-	0,   // [0:193] is the sub-list for field type_name
+	67,  // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
+	70,  // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	71,  // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	34,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
+	57,  // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	67,  // 26: trimtab.v1.NodeVerdict.since:type_name -> google.protobuf.Timestamp
+	11,  // 27: trimtab.v1.NodeVerdict.not_replaced:type_name -> trimtab.v1.NotReplaced
+	72,  // 28: trimtab.v1.NotReplaced.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	70,  // 29: trimtab.v1.NotReplaced.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	71,  // 30: trimtab.v1.NotReplaced.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	15,  // 31: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	14,  // 32: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 33: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	58,  // 34: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	73,  // 35: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	18,  // 36: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	20,  // 37: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
+	19,  // 38: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
+	22,  // 39: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	74,  // 40: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	23,  // 41: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	59,  // 42: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	20,  // 43: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
+	17,  // 44: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	75,  // 45: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	21,  // 46: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
+	60,  // 47: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	61,  // 48: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	62,  // 49: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	76,  // 50: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	24,  // 51: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	77,  // 52: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	78,  // 53: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	78,  // 54: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	79,  // 55: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	26,  // 56: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityRequestAnswer
+	18,  // 57: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	21,  // 58: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
+	2,   // 59: trimtab.v1.CapacityRequestAnswer.outcome:type_name -> trimtab.v1.CapacityRequestOutcome.Code
+	27,  // 60: trimtab.v1.CapacityRequestAnswer.places:type_name -> trimtab.v1.CapacityRequestPlace
+	67,  // 61: trimtab.v1.CapacityRequestAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	20,  // 62: trimtab.v1.CapacityRequestAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	21,  // 63: trimtab.v1.CapacityRequestAnswer.release:type_name -> trimtab.v1.Release
+	31,  // 64: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	63,  // 65: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	80,  // 66: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	64,  // 67: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	81,  // 68: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	30,  // 69: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	3,   // 70: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	35,  // 71: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	19,  // 72: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
+	82,  // 73: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	71,  // 74: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	71,  // 75: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	36,  // 76: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	38,  // 77: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	83,  // 78: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	41,  // 79: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	65,  // 80: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	39,  // 81: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	40,  // 82: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	19,  // 83: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	36,  // 84: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	73,  // 85: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	72,  // 86: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	43,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	84,  // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	85,  // 89: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	44,  // 90: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	86,  // 91: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	49,  // 92: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	50,  // 93: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	53,  // 94: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	52,  // 95: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	48,  // 96: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	46,  // 97: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	47,  // 98: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
+	67,  // 99: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
+	55,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	55,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	55,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	47,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
+	51,  // 104: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	66,  // 105: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	55,  // 106: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	56,  // 107: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	54,  // 108: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	55,  // 109: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	67,  // 110: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	67,  // 111: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	77,  // 112: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	77,  // 113: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	87,  // 114: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	77,  // 115: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10448,37 +5902,22 @@ func file_trimtab_v1_plan_proto_init() {
 	}
 	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_reason_proto_init()
+	file_trimtab_v1_settings_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
 	file_trimtab_v1_plan_proto_msgTypes[3].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[19].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[58].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[64].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[69].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[74].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[92].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      16,
-			NumMessages:   108,
+			NumEnums:      4,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -23,9 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// One part of a streamed request. The first part is the header. The cluster
-// follows, in one of two forms that give the same answer: Kubernetes objects as
-// they are, or the compact form of snapshots.
+// One part of a streamed request. The first part is the header. The cluster follows, in one of two forms that give the
+// same answer: Kubernetes objects as they are, or the compact form of snapshots.
 type PlanRequestPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one. REQUIRED.
@@ -36,9 +35,8 @@ type PlanRequestPart struct {
 	//	*PlanRequestPart_Snapshot
 	//	*PlanRequestPart_Objects
 	Part isPlanRequestPart_Part `protobuf_oneof:"part"`
-	// Beside the header of a request with objects: what the actuator returned for
-	// GetStatus. Its node groups count before those of objects; deletions and
-	// evictions in progress count. OPTIONAL: absent means without an actuator.
+	// Beside the header of a request with objects: what the actuator returned for GetStatus. Its node groups count before
+	// those of objects; deletions and evictions in progress count. OPTIONAL: absent means without an actuator.
 	ActuatorStatus *ActuatorStatus `protobuf:"bytes,4,opt,name=actuator_status,json=actuatorStatus,proto3" json:"actuator_status,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -125,8 +123,8 @@ type PlanRequestPart_Request struct {
 }
 
 type PlanRequestPart_Snapshot struct {
-	// A piece of the compact form, which our own Python client and recordings
-	// use: a serialized `ClusterSnapshot` or `SnapshotDelta`.
+	// A piece of the compact form, which our own Python client and recordings use: a serialized `ClusterSnapshot` or
+	// `SnapshotDelta`.
 	Snapshot *SnapshotPart `protobuf:"bytes,2,opt,name=snapshot,proto3,oneof"`
 }
 
@@ -196,19 +194,15 @@ func (x *SnapshotPart) GetData() []byte {
 	return nil
 }
 
-// Objects of the cluster. Without `PlanRequest.base_version`, the parts of a
-// request together have all objects; with it, those that have changed since.
-// An object is in them once.
+// Objects of the cluster. Without `PlanRequest.base_version`, the parts of a request together have all objects; with
+// it, those that have changed since. An object is in them once.
 type ObjectsPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole objects, added or replaced: JSON as the API server and kubectl give
-	// it, or the protobuf encoding of the API server with its envelope ("k8s\0"). A
-	// list of objects stands for its items; an empty one of a kind says that there
-	// are none. Kinds that do not matter are ignored, with a note. The bytes of a
-	// part: at most 4 MiB. OPTIONAL.
+	// Whole objects, added or replaced: JSON as the API server and kubectl give it, or the protobuf encoding of the API
+	// server with its envelope ("k8s\0"). A list of objects stands for its items; an empty one of a kind says that there
+	// are none. Kinds that do not matter are ignored, with a note. The bytes of a part: at most 4 MiB. OPTIONAL.
 	Put [][]byte `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
-	// Objects that are gone. Only with `base_version`. One that is not there is
-	// ignored. OPTIONAL.
+	// Objects that are gone. Only with `base_version`. One that is not there is ignored. OPTIONAL.
 	Delete        []*ObjectKey `protobuf:"bytes,2,rep,name=delete,proto3" json:"delete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,8 +519,7 @@ type NodeFit struct {
 	Reasons []PredicateReason_Code `protobuf:"varint,3,rep,packed,name=reasons,proto3,enum=trimtab.v1.PredicateReason_Code" json:"reasons,omitempty"`
 	// Names of insufficient resources, with INSUFFICIENT_RESOURCES.
 	Insufficient []string `protobuf:"bytes,4,rep,name=insufficient,proto3" json:"insufficient,omitempty"`
-	// What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE
-	// and DEVICES_NOT_AVAILABLE.
+	// What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE and DEVICES_NOT_AVAILABLE.
 	Devices       []*DeviceRefusal `protobuf:"bytes,5,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

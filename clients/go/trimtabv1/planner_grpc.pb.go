@@ -35,18 +35,15 @@ const (
 type PlannerClient interface {
 	// Returns what this build supports. Never fails once the service is ready.
 	GetInfo(ctx context.Context, in *GetPlannerInfoRequest, opts ...grpc.CallOption) (*GetPlannerInfoResponse, error)
-	// Makes the requested decisions. Errors: INVALID_ARGUMENT,
-	// FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-	// RESOURCE_EXHAUSTED.
+	// Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+	// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
 	Plan(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PlanRequestPart, PlanResponse], error)
-	// Returns for each pod the nodes that it fits, and the reasons for the
-	// others; one message per pod, sorted by pod. Errors as for Plan.
+	// Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+	// Errors as for Plan.
 	CheckFit(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PlanRequestPart, CheckFitResponse], error)
-	// Splits a number of new nodes between node groups, so that their sizes
-	// become as equal as their maxima allow: the smallest always grows first;
-	// ties go to the one that was smallest at the start, then to the first by id.
-	// If they cannot take all nodes, all grow to their maxima. Errors:
-	// INVALID_ARGUMENT.
+	// Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+	// smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+	// cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
 	BalanceScaleUp(ctx context.Context, in *BalanceScaleUpRequest, opts ...grpc.CallOption) (*BalanceScaleUpResponse, error)
 }
 
@@ -112,18 +109,15 @@ func (c *plannerClient) BalanceScaleUp(ctx context.Context, in *BalanceScaleUpRe
 type PlannerServer interface {
 	// Returns what this build supports. Never fails once the service is ready.
 	GetInfo(context.Context, *GetPlannerInfoRequest) (*GetPlannerInfoResponse, error)
-	// Makes the requested decisions. Errors: INVALID_ARGUMENT,
-	// FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-	// RESOURCE_EXHAUSTED.
+	// Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+	// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
 	Plan(grpc.ClientStreamingServer[PlanRequestPart, PlanResponse]) error
-	// Returns for each pod the nodes that it fits, and the reasons for the
-	// others; one message per pod, sorted by pod. Errors as for Plan.
+	// Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+	// Errors as for Plan.
 	CheckFit(grpc.BidiStreamingServer[PlanRequestPart, CheckFitResponse]) error
-	// Splits a number of new nodes between node groups, so that their sizes
-	// become as equal as their maxima allow: the smallest always grows first;
-	// ties go to the one that was smallest at the start, then to the first by id.
-	// If they cannot take all nodes, all grow to their maxima. Errors:
-	// INVALID_ARGUMENT.
+	// Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+	// smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+	// cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
 	BalanceScaleUp(context.Context, *BalanceScaleUpRequest) (*BalanceScaleUpResponse, error)
 	mustEmbedUnimplementedPlannerServer()
 }

@@ -8,6 +8,7 @@
 // - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
 //   or a count).
 // - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+// - Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 // - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
 //   bytewise, is read fastest.
 
@@ -22,6 +23,7 @@ package trimtabv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -207,74 +209,6 @@ func (SafeToEvict_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{10, 0}
 }
 
-type LabelOperator_Code int32
-
-const (
-	// Refused.
-	LabelOperator_UNSPECIFIED LabelOperator_Code = 0
-	// The label has one of the values.
-	LabelOperator_IN LabelOperator_Code = 1
-	// The label is absent or has none of the values.
-	LabelOperator_NOT_IN LabelOperator_Code = 2
-	// The label is present.
-	LabelOperator_EXISTS LabelOperator_Code = 3
-	// The label is absent.
-	LabelOperator_DOES_NOT_EXIST LabelOperator_Code = 4
-	// The label is an integer greater than the one value. Nodes only.
-	LabelOperator_GT LabelOperator_Code = 5
-	// The label is an integer less than the one value. Nodes only.
-	LabelOperator_LT LabelOperator_Code = 6
-)
-
-// Enum value maps for LabelOperator_Code.
-var (
-	LabelOperator_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "IN",
-		2: "NOT_IN",
-		3: "EXISTS",
-		4: "DOES_NOT_EXIST",
-		5: "GT",
-		6: "LT",
-	}
-	LabelOperator_Code_value = map[string]int32{
-		"UNSPECIFIED":    0,
-		"IN":             1,
-		"NOT_IN":         2,
-		"EXISTS":         3,
-		"DOES_NOT_EXIST": 4,
-		"GT":             5,
-		"LT":             6,
-	}
-)
-
-func (x LabelOperator_Code) Enum() *LabelOperator_Code {
-	p := new(LabelOperator_Code)
-	*p = x
-	return p
-}
-
-func (x LabelOperator_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (LabelOperator_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[3].Descriptor()
-}
-
-func (LabelOperator_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[3]
-}
-
-func (x LabelOperator_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use LabelOperator_Code.Descriptor instead.
-func (LabelOperator_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{13, 0}
-}
-
 type TaintEffect_Code int32
 
 const (
@@ -315,11 +249,11 @@ func (x TaintEffect_Code) String() string {
 }
 
 func (TaintEffect_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[3].Descriptor()
 }
 
 func (TaintEffect_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[4]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[3]
 }
 
 func (x TaintEffect_Code) Number() protoreflect.EnumNumber {
@@ -328,7 +262,7 @@ func (x TaintEffect_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaintEffect_Code.Descriptor instead.
 func (TaintEffect_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{18, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type TolerationOperator_Code int32
@@ -375,11 +309,11 @@ func (x TolerationOperator_Code) String() string {
 }
 
 func (TolerationOperator_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[4].Descriptor()
 }
 
 func (TolerationOperator_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[5]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[4]
 }
 
 func (x TolerationOperator_Code) Number() protoreflect.EnumNumber {
@@ -388,7 +322,7 @@ func (x TolerationOperator_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TolerationOperator_Code.Descriptor instead.
 func (TolerationOperator_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{20, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type VolumeState_Code int32
@@ -435,11 +369,11 @@ func (x VolumeState_Code) String() string {
 }
 
 func (VolumeState_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[5].Descriptor()
 }
 
 func (VolumeState_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[6]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[5]
 }
 
 func (x VolumeState_Code) Number() protoreflect.EnumNumber {
@@ -448,7 +382,7 @@ func (x VolumeState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VolumeState_Code.Descriptor instead.
 func (VolumeState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{27, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type NodeGroupHealth_Code int32
@@ -491,11 +425,11 @@ func (x NodeGroupHealth_Code) String() string {
 }
 
 func (NodeGroupHealth_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[6].Descriptor()
 }
 
 func (NodeGroupHealth_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[7]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[6]
 }
 
 func (x NodeGroupHealth_Code) Number() protoreflect.EnumNumber {
@@ -504,7 +438,7 @@ func (x NodeGroupHealth_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeGroupHealth_Code.Descriptor instead.
 func (NodeGroupHealth_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{34, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type PodGroupPolicy_Code int32
@@ -543,11 +477,11 @@ func (x PodGroupPolicy_Code) String() string {
 }
 
 func (PodGroupPolicy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[7].Descriptor()
 }
 
 func (PodGroupPolicy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[8]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[7]
 }
 
 func (x PodGroupPolicy_Code) Number() protoreflect.EnumNumber {
@@ -556,7 +490,7 @@ func (x PodGroupPolicy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodGroupPolicy_Code.Descriptor instead.
 func (PodGroupPolicy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{37, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{32, 0}
 }
 
 type PodGroupDisruptionMode_Code int32
@@ -595,11 +529,11 @@ func (x PodGroupDisruptionMode_Code) String() string {
 }
 
 func (PodGroupDisruptionMode_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_snapshot_proto_enumTypes[8].Descriptor()
 }
 
 func (PodGroupDisruptionMode_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[9]
+	return &file_trimtab_v1_snapshot_proto_enumTypes[8]
 }
 
 func (x PodGroupDisruptionMode_Code) Number() protoreflect.EnumNumber {
@@ -608,63 +542,7 @@ func (x PodGroupDisruptionMode_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodGroupDisruptionMode_Code.Descriptor instead.
 func (PodGroupDisruptionMode_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{38, 0}
-}
-
-type DeviceAllocationMode_Code int32
-
-const (
-	// Not given; EXACT_COUNT.
-	DeviceAllocationMode_UNSPECIFIED DeviceAllocationMode_Code = 0
-	// `count` devices.
-	DeviceAllocationMode_EXACT_COUNT DeviceAllocationMode_Code = 1
-	// All that match.
-	DeviceAllocationMode_ALL DeviceAllocationMode_Code = 2
-	// Another one, which this contract does not know; nothing can be allocated.
-	DeviceAllocationMode_OTHER DeviceAllocationMode_Code = 3
-)
-
-// Enum value maps for DeviceAllocationMode_Code.
-var (
-	DeviceAllocationMode_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "EXACT_COUNT",
-		2: "ALL",
-		3: "OTHER",
-	}
-	DeviceAllocationMode_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"EXACT_COUNT": 1,
-		"ALL":         2,
-		"OTHER":       3,
-	}
-)
-
-func (x DeviceAllocationMode_Code) Enum() *DeviceAllocationMode_Code {
-	p := new(DeviceAllocationMode_Code)
-	*p = x
-	return p
-}
-
-func (x DeviceAllocationMode_Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (DeviceAllocationMode_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_snapshot_proto_enumTypes[10].Descriptor()
-}
-
-func (DeviceAllocationMode_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_snapshot_proto_enumTypes[10]
-}
-
-func (x DeviceAllocationMode_Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use DeviceAllocationMode_Code.Descriptor instead.
-func (DeviceAllocationMode_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{63, 0}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{33, 0}
 }
 
 // A whole cluster. Also used, partly filled, as the `changed` part of a delta: all its indices refer to its own
@@ -1430,8 +1308,8 @@ type PodSpec struct {
 	SchedulerName int32 `protobuf:"varint,10,opt,name=scheduler_name,json=schedulerName,proto3" json:"scheduler_name,omitempty"`
 	// Restart policy. OPTIONAL.
 	RestartPolicy RestartPolicy_Code `protobuf:"varint,11,opt,name=restart_policy,json=restartPolicy,proto3,enum=trimtab.v1.RestartPolicy_Code" json:"restart_policy,omitempty"`
-	// `spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent means 30.
-	TerminationGracePeriodS *int64 `protobuf:"varint,12,opt,name=termination_grace_period_s,json=terminationGracePeriodS,proto3,oneof" json:"termination_grace_period_s,omitempty"`
+	// `spec.terminationGracePeriodSeconds`. OPTIONAL: absent means 30 s.
+	TerminationGracePeriod *durationpb.Duration `protobuf:"bytes,12,opt,name=termination_grace_period,json=terminationGracePeriod,proto3" json:"termination_grace_period,omitempty"`
 	// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`. OPTIONAL.
 	SafeToEvict SafeToEvict_Code `protobuf:"varint,13,opt,name=safe_to_evict,json=safeToEvict,proto3,enum=trimtab.v1.SafeToEvict_Code" json:"safe_to_evict,omitempty"`
 	// The pod mounts a hostPath, or an emptyDir not in memory, that the annotation `safe-to-evict-local-volumes` does not
@@ -1439,8 +1317,8 @@ type PodSpec struct {
 	LocalStorage bool `protobuf:"varint,14,opt,name=local_storage,json=localStorage,proto3" json:"local_storage,omitempty"`
 	// Names of constraints that no build can decide, such as "resourceClaims". OPTIONAL. A pod with any is never placed.
 	Unsupported []string `protobuf:"bytes,15,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
-	// Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none. OPTIONAL.
-	TopologySpreadTimeoutS *int64 `protobuf:"varint,16,opt,name=topology_spread_timeout_s,json=topologySpreadTimeoutS,proto3,oneof" json:"topology_spread_timeout_s,omitempty"`
+	// Annotation `zalando.org/topology-spread-timeout`. OPTIONAL: absent = none.
+	TopologySpreadTimeout *durationpb.Duration `protobuf:"bytes,16,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3" json:"topology_spread_timeout,omitempty"`
 	// Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent = not set. OPTIONAL.
 	EnableDsEviction *bool `protobuf:"varint,17,opt,name=enable_ds_eviction,json=enableDsEviction,proto3,oneof" json:"enable_ds_eviction,omitempty"`
 	// Inline disks that may not be mounted twice on a node, as opaque names, string indices; independent of claims.
@@ -1449,9 +1327,8 @@ type PodSpec struct {
 	// Inline disks mounted read-only, as opaque names, string indices: they conflict only with the same name among the
 	// `exclusive_disks` of another pod on the node. OPTIONAL.
 	ReadOnlyDisks []int32 `protobuf:"varint,19,rep,packed,name=read_only_disks,json=readOnlyDisks,proto3" json:"read_only_disks,omitempty"`
-	// Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds, rounded up, >= 0; absent = none.
-	// OPTIONAL.
-	ScaleUpDelayS *int64 `protobuf:"varint,20,opt,name=scale_up_delay_s,json=scaleUpDelayS,proto3,oneof" json:"scale_up_delay_s,omitempty"`
+	// Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, rounded up. OPTIONAL: absent = none.
+	ScaleUpDelay *durationpb.Duration `protobuf:"bytes,20,opt,name=scale_up_delay,json=scaleUpDelay,proto3" json:"scale_up_delay,omitempty"`
 	// Preferred pod anti-affinity: it only affects scores, never filters. Used by pod deletion costs. OPTIONAL.
 	PreferredPodAntiAffinity []*WeightedPodAffinityTerm `protobuf:"bytes,21,rep,name=preferred_pod_anti_affinity,json=preferredPodAntiAffinity,proto3" json:"preferred_pod_anti_affinity,omitempty"`
 	// Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine the size of slack's largest placeholders.
@@ -1586,11 +1463,11 @@ func (x *PodSpec) GetRestartPolicy() RestartPolicy_Code {
 	return RestartPolicy_UNSPECIFIED
 }
 
-func (x *PodSpec) GetTerminationGracePeriodS() int64 {
-	if x != nil && x.TerminationGracePeriodS != nil {
-		return *x.TerminationGracePeriodS
+func (x *PodSpec) GetTerminationGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.TerminationGracePeriod
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetSafeToEvict() SafeToEvict_Code {
@@ -1614,11 +1491,11 @@ func (x *PodSpec) GetUnsupported() []string {
 	return nil
 }
 
-func (x *PodSpec) GetTopologySpreadTimeoutS() int64 {
-	if x != nil && x.TopologySpreadTimeoutS != nil {
-		return *x.TopologySpreadTimeoutS
+func (x *PodSpec) GetTopologySpreadTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.TopologySpreadTimeout
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetEnableDsEviction() bool {
@@ -1642,11 +1519,11 @@ func (x *PodSpec) GetReadOnlyDisks() []int32 {
 	return nil
 }
 
-func (x *PodSpec) GetScaleUpDelayS() int64 {
-	if x != nil && x.ScaleUpDelayS != nil {
-		return *x.ScaleUpDelayS
+func (x *PodSpec) GetScaleUpDelay() *durationpb.Duration {
+	if x != nil {
+		return x.ScaleUpDelay
 	}
-	return 0
+	return nil
 }
 
 func (x *PodSpec) GetPreferredPodAntiAffinity() []*WeightedPodAffinityTerm {
@@ -2029,255 +1906,6 @@ func (x *LabelPair) GetValue() int32 {
 	return 0
 }
 
-// Operator of a label requirement.
-type LabelOperator struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LabelOperator) Reset() {
-	*x = LabelOperator{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LabelOperator) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LabelOperator) ProtoMessage() {}
-
-func (x *LabelOperator) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LabelOperator.ProtoReflect.Descriptor instead.
-func (*LabelOperator) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{13}
-}
-
-// One requirement on a label, or on a field of a node.
-type LabelRequirement struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// String index of the label's key, or of the field's name. REQUIRED.
-	Key int32 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Operator. REQUIRED.
-	Operator LabelOperator_Code `protobuf:"varint,2,opt,name=operator,proto3,enum=trimtab.v1.LabelOperator_Code" json:"operator,omitempty"`
-	// String indices of the values. REQUIRED for IN and NOT_IN, exactly one for GT and LT, empty otherwise.
-	Values        []int32 `protobuf:"varint,3,rep,packed,name=values,proto3" json:"values,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LabelRequirement) Reset() {
-	*x = LabelRequirement{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LabelRequirement) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LabelRequirement) ProtoMessage() {}
-
-func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LabelRequirement.ProtoReflect.Descriptor instead.
-func (*LabelRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *LabelRequirement) GetKey() int32 {
-	if x != nil {
-		return x.Key
-	}
-	return 0
-}
-
-func (x *LabelRequirement) GetOperator() LabelOperator_Code {
-	if x != nil {
-		return x.Operator
-	}
-	return LabelOperator_UNSPECIFIED
-}
-
-func (x *LabelRequirement) GetValues() []int32 {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-// A label selector: all requirements must hold; none at all matches every object. Where a message refers to a selector,
-// its absence matches nothing.
-type LabelSelector struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requirements, `matchLabels` included as IN with one value. OPTIONAL.
-	Requirements  []*LabelRequirement `protobuf:"bytes,1,rep,name=requirements,proto3" json:"requirements,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LabelSelector) Reset() {
-	*x = LabelSelector{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LabelSelector) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LabelSelector) ProtoMessage() {}
-
-func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
-func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *LabelSelector) GetRequirements() []*LabelRequirement {
-	if x != nil {
-		return x.Requirements
-	}
-	return nil
-}
-
-// Required node affinity.
-type NodeSelector struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Alternatives. A term without any requirement matches no node. REQUIRED.
-	Terms         []*NodeSelectorTerm `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSelector) Reset() {
-	*x = NodeSelector{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSelector) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSelector) ProtoMessage() {}
-
-func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
-func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *NodeSelector) GetTerms() []*NodeSelectorTerm {
-	if x != nil {
-		return x.Terms
-	}
-	return nil
-}
-
-// One alternative of a node selector: all its requirements must hold.
-type NodeSelectorTerm struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requirements on labels. OPTIONAL.
-	MatchExpressions []*LabelRequirement `protobuf:"bytes,1,rep,name=match_expressions,json=matchExpressions,proto3" json:"match_expressions,omitempty"`
-	// Requirements on fields; the only field is `metadata.name`. OPTIONAL.
-	MatchFields   []*LabelRequirement `protobuf:"bytes,2,rep,name=match_fields,json=matchFields,proto3" json:"match_fields,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSelectorTerm) Reset() {
-	*x = NodeSelectorTerm{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSelectorTerm) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSelectorTerm) ProtoMessage() {}
-
-func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
-func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *NodeSelectorTerm) GetMatchExpressions() []*LabelRequirement {
-	if x != nil {
-		return x.MatchExpressions
-	}
-	return nil
-}
-
-func (x *NodeSelectorTerm) GetMatchFields() []*LabelRequirement {
-	if x != nil {
-		return x.MatchFields
-	}
-	return nil
-}
-
 // Effect of a taint.
 type TaintEffect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2287,7 +1915,7 @@ type TaintEffect struct {
 
 func (x *TaintEffect) Reset() {
 	*x = TaintEffect{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[18]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +1927,7 @@ func (x *TaintEffect) String() string {
 func (*TaintEffect) ProtoMessage() {}
 
 func (x *TaintEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[18]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +1940,7 @@ func (x *TaintEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintEffect.ProtoReflect.Descriptor instead.
 func (*TaintEffect) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 // A node's taint.
@@ -2330,7 +1958,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[19]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +1970,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[19]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +1983,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Taint) GetKey() int32 {
@@ -2388,7 +2016,7 @@ type TolerationOperator struct {
 
 func (x *TolerationOperator) Reset() {
 	*x = TolerationOperator{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[20]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2028,7 @@ func (x *TolerationOperator) String() string {
 func (*TolerationOperator) ProtoMessage() {}
 
 func (x *TolerationOperator) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[20]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2041,7 @@ func (x *TolerationOperator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TolerationOperator.ProtoReflect.Descriptor instead.
 func (*TolerationOperator) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 // A pod's toleration. `tolerationSeconds` does not affect scheduling.
@@ -2433,7 +2061,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[21]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2073,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[21]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2086,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Toleration) GetKey() int32 {
@@ -2504,7 +2132,7 @@ type HostPort struct {
 
 func (x *HostPort) Reset() {
 	*x = HostPort{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[22]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2144,7 @@ func (x *HostPort) String() string {
 func (*HostPort) ProtoMessage() {}
 
 func (x *HostPort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[22]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2157,7 @@ func (x *HostPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPort.ProtoReflect.Descriptor instead.
 func (*HostPort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HostPort) GetProtocol() int32 {
@@ -2570,7 +2198,7 @@ type PodAffinityTerm struct {
 
 func (x *PodAffinityTerm) Reset() {
 	*x = PodAffinityTerm{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[23]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2210,7 @@ func (x *PodAffinityTerm) String() string {
 func (*PodAffinityTerm) ProtoMessage() {}
 
 func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[23]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2223,7 @@ func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodAffinityTerm.ProtoReflect.Descriptor instead.
 func (*PodAffinityTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PodAffinityTerm) GetSelector() *LabelSelector {
@@ -2639,7 +2267,7 @@ type WeightedPodAffinityTerm struct {
 
 func (x *WeightedPodAffinityTerm) Reset() {
 	*x = WeightedPodAffinityTerm{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[24]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2279,7 @@ func (x *WeightedPodAffinityTerm) String() string {
 func (*WeightedPodAffinityTerm) ProtoMessage() {}
 
 func (x *WeightedPodAffinityTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[24]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2292,7 @@ func (x *WeightedPodAffinityTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPodAffinityTerm.ProtoReflect.Descriptor instead.
 func (*WeightedPodAffinityTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WeightedPodAffinityTerm) GetWeight() int32 {
@@ -2704,7 +2332,7 @@ type TopologySpreadConstraint struct {
 
 func (x *TopologySpreadConstraint) Reset() {
 	*x = TopologySpreadConstraint{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[25]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2344,7 @@ func (x *TopologySpreadConstraint) String() string {
 func (*TopologySpreadConstraint) ProtoMessage() {}
 
 func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[25]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2357,7 @@ func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologySpreadConstraint.ProtoReflect.Descriptor instead.
 func (*TopologySpreadConstraint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TopologySpreadConstraint) GetMaxSkew() int32 {
@@ -2811,7 +2439,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[26]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2451,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[26]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2464,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Volume) GetId() string {
@@ -2911,7 +2539,7 @@ type VolumeState struct {
 
 func (x *VolumeState) Reset() {
 	*x = VolumeState{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[27]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2551,7 @@ func (x *VolumeState) String() string {
 func (*VolumeState) ProtoMessage() {}
 
 func (x *VolumeState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[27]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2564,7 @@ func (x *VolumeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeState.ProtoReflect.Descriptor instead.
 func (*VolumeState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{22}
 }
 
 // A node.
@@ -2992,7 +2620,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[28]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +2632,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[28]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +2645,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Node) GetName() string {
@@ -3167,7 +2795,7 @@ type VolumeDrivers struct {
 
 func (x *VolumeDrivers) Reset() {
 	*x = VolumeDrivers{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[29]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +2807,7 @@ func (x *VolumeDrivers) String() string {
 func (*VolumeDrivers) ProtoMessage() {}
 
 func (x *VolumeDrivers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[29]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +2820,7 @@ func (x *VolumeDrivers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeDrivers.ProtoReflect.Descriptor instead.
 func (*VolumeDrivers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *VolumeDrivers) GetNames() []int32 {
@@ -3230,7 +2858,7 @@ type NodeTemplate struct {
 
 func (x *NodeTemplate) Reset() {
 	*x = NodeTemplate{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[30]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +2870,7 @@ func (x *NodeTemplate) String() string {
 func (*NodeTemplate) ProtoMessage() {}
 
 func (x *NodeTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[30]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +2883,7 @@ func (x *NodeTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTemplate.ProtoReflect.Descriptor instead.
 func (*NodeTemplate) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeTemplate) GetLabelSet() int32 {
@@ -3329,7 +2957,7 @@ type TemplatePod struct {
 
 func (x *TemplatePod) Reset() {
 	*x = TemplatePod{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[31]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +2969,7 @@ func (x *TemplatePod) String() string {
 func (*TemplatePod) ProtoMessage() {}
 
 func (x *TemplatePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[31]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +2982,7 @@ func (x *TemplatePod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplatePod.ProtoReflect.Descriptor instead.
 func (*TemplatePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TemplatePod) GetNamespace() string {
@@ -3391,7 +3019,7 @@ type AttachLimit struct {
 
 func (x *AttachLimit) Reset() {
 	*x = AttachLimit{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[32]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3031,7 @@ func (x *AttachLimit) String() string {
 func (*AttachLimit) ProtoMessage() {}
 
 func (x *AttachLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[32]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3044,7 @@ func (x *AttachLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachLimit.ProtoReflect.Descriptor instead.
 func (*AttachLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AttachLimit) GetDriver() int32 {
@@ -3469,7 +3097,7 @@ type NodeGroup struct {
 
 func (x *NodeGroup) Reset() {
 	*x = NodeGroup{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[33]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3109,7 @@ func (x *NodeGroup) String() string {
 func (*NodeGroup) ProtoMessage() {}
 
 func (x *NodeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[33]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3122,7 @@ func (x *NodeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroup.ProtoReflect.Descriptor instead.
 func (*NodeGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeGroup) GetId() string {
@@ -3590,7 +3218,7 @@ type NodeGroupHealth struct {
 
 func (x *NodeGroupHealth) Reset() {
 	*x = NodeGroupHealth{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[34]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3230,7 @@ func (x *NodeGroupHealth) String() string {
 func (*NodeGroupHealth) ProtoMessage() {}
 
 func (x *NodeGroupHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[34]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3243,7 @@ func (x *NodeGroupHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupHealth.ProtoReflect.Descriptor instead.
 func (*NodeGroupHealth) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{29}
 }
 
 // A controller that owns pods.
@@ -3658,7 +3286,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[35]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3298,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[35]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3311,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Owner) GetUid() string {
@@ -3813,7 +3441,7 @@ type PodGroup struct {
 
 func (x *PodGroup) Reset() {
 	*x = PodGroup{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[36]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3825,7 +3453,7 @@ func (x *PodGroup) String() string {
 func (*PodGroup) ProtoMessage() {}
 
 func (x *PodGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[36]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3838,7 +3466,7 @@ func (x *PodGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroup.ProtoReflect.Descriptor instead.
 func (*PodGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PodGroup) GetNamespace() string {
@@ -3941,7 +3569,7 @@ type PodGroupPolicy struct {
 
 func (x *PodGroupPolicy) Reset() {
 	*x = PodGroupPolicy{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[37]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3953,7 +3581,7 @@ func (x *PodGroupPolicy) String() string {
 func (*PodGroupPolicy) ProtoMessage() {}
 
 func (x *PodGroupPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[37]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3966,7 +3594,7 @@ func (x *PodGroupPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPolicy.ProtoReflect.Descriptor instead.
 func (*PodGroupPolicy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{32}
 }
 
 // What an eviction of one pod of a group means.
@@ -3978,7 +3606,7 @@ type PodGroupDisruptionMode struct {
 
 func (x *PodGroupDisruptionMode) Reset() {
 	*x = PodGroupDisruptionMode{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[38]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +3618,7 @@ func (x *PodGroupDisruptionMode) String() string {
 func (*PodGroupDisruptionMode) ProtoMessage() {}
 
 func (x *PodGroupDisruptionMode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[38]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +3631,7 @@ func (x *PodGroupDisruptionMode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupDisruptionMode.ProtoReflect.Descriptor instead.
 func (*PodGroupDisruptionMode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{33}
 }
 
 // A PodDisruptionBudget.
@@ -4029,7 +3657,7 @@ type PodDisruptionBudget struct {
 
 func (x *PodDisruptionBudget) Reset() {
 	*x = PodDisruptionBudget{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[39]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +3669,7 @@ func (x *PodDisruptionBudget) String() string {
 func (*PodDisruptionBudget) ProtoMessage() {}
 
 func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[39]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +3682,7 @@ func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudget.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PodDisruptionBudget) GetNamespace() string {
@@ -4130,7 +3758,7 @@ type PodDisruptionBudgetStatus struct {
 
 func (x *PodDisruptionBudgetStatus) Reset() {
 	*x = PodDisruptionBudgetStatus{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[40]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4142,7 +3770,7 @@ func (x *PodDisruptionBudgetStatus) String() string {
 func (*PodDisruptionBudgetStatus) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[40]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4155,7 +3783,7 @@ func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetStatus.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
@@ -4220,7 +3848,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[41]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +3860,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[41]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +3873,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Namespace) GetName() string {
@@ -4275,7 +3903,7 @@ type ActuationStatus struct {
 
 func (x *ActuationStatus) Reset() {
 	*x = ActuationStatus{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[42]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +3915,7 @@ func (x *ActuationStatus) String() string {
 func (*ActuationStatus) ProtoMessage() {}
 
 func (x *ActuationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[42]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +3928,7 @@ func (x *ActuationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActuationStatus.ProtoReflect.Descriptor instead.
 func (*ActuationStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ActuationStatus) GetDeletions() []*DeletionInProgress {
@@ -4334,7 +3962,7 @@ type DeletionInProgress struct {
 
 func (x *DeletionInProgress) Reset() {
 	*x = DeletionInProgress{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[43]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +3974,7 @@ func (x *DeletionInProgress) String() string {
 func (*DeletionInProgress) ProtoMessage() {}
 
 func (x *DeletionInProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[43]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +3987,7 @@ func (x *DeletionInProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletionInProgress.ProtoReflect.Descriptor instead.
 func (*DeletionInProgress) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeletionInProgress) GetNode() string {
@@ -4414,7 +4042,7 @@ type RecentEviction struct {
 
 func (x *RecentEviction) Reset() {
 	*x = RecentEviction{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[44]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +4054,7 @@ func (x *RecentEviction) String() string {
 func (*RecentEviction) ProtoMessage() {}
 
 func (x *RecentEviction) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[44]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +4067,7 @@ func (x *RecentEviction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentEviction.ProtoReflect.Descriptor instead.
 func (*RecentEviction) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RecentEviction) GetNamespace() string {
@@ -4504,7 +4132,7 @@ type SlackRequests struct {
 
 func (x *SlackRequests) Reset() {
 	*x = SlackRequests{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[45]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4144,7 @@ func (x *SlackRequests) String() string {
 func (*SlackRequests) ProtoMessage() {}
 
 func (x *SlackRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[45]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4157,7 @@ func (x *SlackRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackRequests.ProtoReflect.Descriptor instead.
 func (*SlackRequests) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SlackRequests) GetDictionary() *PodDictionary {
@@ -4583,7 +4211,7 @@ type SlackRequest struct {
 
 func (x *SlackRequest) Reset() {
 	*x = SlackRequest{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[46]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4595,7 +4223,7 @@ func (x *SlackRequest) String() string {
 func (*SlackRequest) ProtoMessage() {}
 
 func (x *SlackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[46]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4608,7 +4236,7 @@ func (x *SlackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackRequest.ProtoReflect.Descriptor instead.
 func (*SlackRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SlackRequest) GetObject() string {
@@ -4695,2055 +4323,6 @@ func (x *SlackRequest) GetTopologyKey() int32 {
 	return 0
 }
 
-// Devices that drivers publish, and claims of them: objects of the API group resource.k8s.io, as the allocator of the
-// scheduler reads them. String indices in it, those of node selectors included, refer to its own `strings`. Quantities
-// are texts as written, such as "40Gi".
-type Devices struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Dictionary of strings; element 0 is "". REQUIRED when any string index is used. Duplicates are allowed.
-	Strings []string `protobuf:"bytes,1,rep,name=strings,proto3" json:"strings,omitempty"`
-	// Minor version of Kubernetes, 36 for 1.36: allocators differ. OPTIONAL: 0 = the newest that the planner knows.
-	KubernetesMinor int32 `protobuf:"varint,2,opt,name=kubernetes_minor,json=kubernetesMinor,proto3" json:"kubernetes_minor,omitempty"`
-	// Feature gates of the scheduler that are not at the default of the version, such as "DRAConsumableCapacity=false".
-	// OPTIONAL.
-	FeatureGates []string `protobuf:"bytes,3,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty"`
-	// Dictionary of distinct devices. Attributes that no selector and no constraint of the cluster can read may be left
-	// out; more devices are equal then. OPTIONAL.
-	Contents []*DeviceContent `protobuf:"bytes,4,rep,name=contents,proto3" json:"contents,omitempty"`
-	// Dictionary of distinct lists of devices, which slices share. OPTIONAL.
-	DeviceSets []*DeviceSet `protobuf:"bytes,5,rep,name=device_sets,json=deviceSets,proto3" json:"device_sets,omitempty"`
-	// Dictionary of distinct lists of shared counters. OPTIONAL.
-	CounterSets []*CounterSets `protobuf:"bytes,6,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
-	// Dictionary of node selectors. OPTIONAL.
-	NodeSelectors []*NodeSelector `protobuf:"bytes,7,rep,name=node_selectors,json=nodeSelectors,proto3" json:"node_selectors,omitempty"`
-	// The slices. OPTIONAL.
-	Slices *ResourceSliceTable `protobuf:"bytes,8,opt,name=slices,proto3" json:"slices,omitempty"`
-	// The classes. Names are unique. OPTIONAL.
-	Classes []*DeviceClass `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
-	// Dictionary of distinct claim specs. OPTIONAL.
-	ClaimSpecs []*DeviceClaimSpec `protobuf:"bytes,10,rep,name=claim_specs,json=claimSpecs,proto3" json:"claim_specs,omitempty"`
-	// The claims. (namespace, name) is unique. OPTIONAL.
-	Claims *ResourceClaimTable `protobuf:"bytes,11,opt,name=claims,proto3" json:"claims,omitempty"`
-	// The rules that taint devices. OPTIONAL.
-	TaintRules []*DeviceTaintRule `protobuf:"bytes,12,rep,name=taint_rules,json=taintRules,proto3" json:"taint_rules,omitempty"`
-	// Slices of new nodes, of node groups that declare them. OPTIONAL: those of a group that is not listed are taken from
-	// one of its nodes.
-	Templates     []*TemplateSlices `protobuf:"bytes,13,rep,name=templates,proto3" json:"templates,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Devices) Reset() {
-	*x = Devices{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Devices) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Devices) ProtoMessage() {}
-
-func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Devices.ProtoReflect.Descriptor instead.
-func (*Devices) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{47}
-}
-
-func (x *Devices) GetStrings() []string {
-	if x != nil {
-		return x.Strings
-	}
-	return nil
-}
-
-func (x *Devices) GetKubernetesMinor() int32 {
-	if x != nil {
-		return x.KubernetesMinor
-	}
-	return 0
-}
-
-func (x *Devices) GetFeatureGates() []string {
-	if x != nil {
-		return x.FeatureGates
-	}
-	return nil
-}
-
-func (x *Devices) GetContents() []*DeviceContent {
-	if x != nil {
-		return x.Contents
-	}
-	return nil
-}
-
-func (x *Devices) GetDeviceSets() []*DeviceSet {
-	if x != nil {
-		return x.DeviceSets
-	}
-	return nil
-}
-
-func (x *Devices) GetCounterSets() []*CounterSets {
-	if x != nil {
-		return x.CounterSets
-	}
-	return nil
-}
-
-func (x *Devices) GetNodeSelectors() []*NodeSelector {
-	if x != nil {
-		return x.NodeSelectors
-	}
-	return nil
-}
-
-func (x *Devices) GetSlices() *ResourceSliceTable {
-	if x != nil {
-		return x.Slices
-	}
-	return nil
-}
-
-func (x *Devices) GetClasses() []*DeviceClass {
-	if x != nil {
-		return x.Classes
-	}
-	return nil
-}
-
-func (x *Devices) GetClaimSpecs() []*DeviceClaimSpec {
-	if x != nil {
-		return x.ClaimSpecs
-	}
-	return nil
-}
-
-func (x *Devices) GetClaims() *ResourceClaimTable {
-	if x != nil {
-		return x.Claims
-	}
-	return nil
-}
-
-func (x *Devices) GetTaintRules() []*DeviceTaintRule {
-	if x != nil {
-		return x.TaintRules
-	}
-	return nil
-}
-
-func (x *Devices) GetTemplates() []*TemplateSlices {
-	if x != nil {
-		return x.Templates
-	}
-	return nil
-}
-
-// A device without its name.
-type DeviceContent struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Attributes, sorted by name. OPTIONAL.
-	Attributes []*DeviceAttribute `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"`
-	// Capacities, sorted by name. OPTIONAL.
-	Capacities []*DeviceCapacity `protobuf:"bytes,2,rep,name=capacities,proto3" json:"capacities,omitempty"`
-	// What it takes of shared counters. OPTIONAL.
-	ConsumedCounters []*CounterSet `protobuf:"bytes,3,rep,name=consumed_counters,json=consumedCounters,proto3" json:"consumed_counters,omitempty"`
-	// Taints. OPTIONAL.
-	Taints []*DeviceTaint `protobuf:"bytes,4,rep,name=taints,proto3" json:"taints,omitempty"`
-	// Many requests may have parts of it.
-	AllowMultipleAllocations bool `protobuf:"varint,5,opt,name=allow_multiple_allocations,json=allowMultipleAllocations,proto3" json:"allow_multiple_allocations,omitempty"`
-	// The node that has it, in slices whose devices say it. OPTIONAL.
-	Node string `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`
-	// Index into `node_selectors`, plus 1, likewise. OPTIONAL: 0 = none.
-	NodeSelector int32 `protobuf:"varint,7,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
-	// All nodes reach it, likewise.
-	AllNodes bool `protobuf:"varint,8,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
-	// A claim with it is bound to the node that was chosen.
-	BindsToNode bool `protobuf:"varint,9,opt,name=binds_to_node,json=bindsToNode,proto3" json:"binds_to_node,omitempty"`
-	// Conditions that the scheduler waits for. OPTIONAL.
-	BindingConditions []string `protobuf:"bytes,10,rep,name=binding_conditions,json=bindingConditions,proto3" json:"binding_conditions,omitempty"`
-	// Conditions with which it gives up. OPTIONAL.
-	BindingFailureConditions []string `protobuf:"bytes,11,rep,name=binding_failure_conditions,json=bindingFailureConditions,proto3" json:"binding_failure_conditions,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
-}
-
-func (x *DeviceContent) Reset() {
-	*x = DeviceContent{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceContent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceContent) ProtoMessage() {}
-
-func (x *DeviceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceContent.ProtoReflect.Descriptor instead.
-func (*DeviceContent) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *DeviceContent) GetAttributes() []*DeviceAttribute {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-func (x *DeviceContent) GetCapacities() []*DeviceCapacity {
-	if x != nil {
-		return x.Capacities
-	}
-	return nil
-}
-
-func (x *DeviceContent) GetConsumedCounters() []*CounterSet {
-	if x != nil {
-		return x.ConsumedCounters
-	}
-	return nil
-}
-
-func (x *DeviceContent) GetTaints() []*DeviceTaint {
-	if x != nil {
-		return x.Taints
-	}
-	return nil
-}
-
-func (x *DeviceContent) GetAllowMultipleAllocations() bool {
-	if x != nil {
-		return x.AllowMultipleAllocations
-	}
-	return false
-}
-
-func (x *DeviceContent) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *DeviceContent) GetNodeSelector() int32 {
-	if x != nil {
-		return x.NodeSelector
-	}
-	return 0
-}
-
-func (x *DeviceContent) GetAllNodes() bool {
-	if x != nil {
-		return x.AllNodes
-	}
-	return false
-}
-
-func (x *DeviceContent) GetBindsToNode() bool {
-	if x != nil {
-		return x.BindsToNode
-	}
-	return false
-}
-
-func (x *DeviceContent) GetBindingConditions() []string {
-	if x != nil {
-		return x.BindingConditions
-	}
-	return nil
-}
-
-func (x *DeviceContent) GetBindingFailureConditions() []string {
-	if x != nil {
-		return x.BindingFailureConditions
-	}
-	return nil
-}
-
-// An attribute of a device.
-type DeviceAttribute struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Qualified name, as written: without a domain it is in the driver's. REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The value. REQUIRED.
-	//
-	// Types that are valid to be assigned to Value:
-	//
-	//	*DeviceAttribute_IntValue
-	//	*DeviceAttribute_BoolValue
-	//	*DeviceAttribute_StringValue
-	//	*DeviceAttribute_VersionValue
-	//	*DeviceAttribute_ListValue
-	Value         isDeviceAttribute_Value `protobuf_oneof:"value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceAttribute) Reset() {
-	*x = DeviceAttribute{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceAttribute) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceAttribute) ProtoMessage() {}
-
-func (x *DeviceAttribute) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceAttribute.ProtoReflect.Descriptor instead.
-func (*DeviceAttribute) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{49}
-}
-
-func (x *DeviceAttribute) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeviceAttribute) GetValue() isDeviceAttribute_Value {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-func (x *DeviceAttribute) GetIntValue() int64 {
-	if x != nil {
-		if x, ok := x.Value.(*DeviceAttribute_IntValue); ok {
-			return x.IntValue
-		}
-	}
-	return 0
-}
-
-func (x *DeviceAttribute) GetBoolValue() bool {
-	if x != nil {
-		if x, ok := x.Value.(*DeviceAttribute_BoolValue); ok {
-			return x.BoolValue
-		}
-	}
-	return false
-}
-
-func (x *DeviceAttribute) GetStringValue() string {
-	if x != nil {
-		if x, ok := x.Value.(*DeviceAttribute_StringValue); ok {
-			return x.StringValue
-		}
-	}
-	return ""
-}
-
-func (x *DeviceAttribute) GetVersionValue() string {
-	if x != nil {
-		if x, ok := x.Value.(*DeviceAttribute_VersionValue); ok {
-			return x.VersionValue
-		}
-	}
-	return ""
-}
-
-func (x *DeviceAttribute) GetListValue() *DeviceAttributeList {
-	if x != nil {
-		if x, ok := x.Value.(*DeviceAttribute_ListValue); ok {
-			return x.ListValue
-		}
-	}
-	return nil
-}
-
-type isDeviceAttribute_Value interface {
-	isDeviceAttribute_Value()
-}
-
-type DeviceAttribute_IntValue struct {
-	// A number.
-	IntValue int64 `protobuf:"varint,2,opt,name=int_value,json=intValue,proto3,oneof"`
-}
-
-type DeviceAttribute_BoolValue struct {
-	// True or false.
-	BoolValue bool `protobuf:"varint,3,opt,name=bool_value,json=boolValue,proto3,oneof"`
-}
-
-type DeviceAttribute_StringValue struct {
-	// A text.
-	StringValue string `protobuf:"bytes,4,opt,name=string_value,json=stringValue,proto3,oneof"`
-}
-
-type DeviceAttribute_VersionValue struct {
-	// A semantic version.
-	VersionValue string `protobuf:"bytes,5,opt,name=version_value,json=versionValue,proto3,oneof"`
-}
-
-type DeviceAttribute_ListValue struct {
-	// Several values, all of one type.
-	ListValue *DeviceAttributeList `protobuf:"bytes,6,opt,name=list_value,json=listValue,proto3,oneof"`
-}
-
-func (*DeviceAttribute_IntValue) isDeviceAttribute_Value() {}
-
-func (*DeviceAttribute_BoolValue) isDeviceAttribute_Value() {}
-
-func (*DeviceAttribute_StringValue) isDeviceAttribute_Value() {}
-
-func (*DeviceAttribute_VersionValue) isDeviceAttribute_Value() {}
-
-func (*DeviceAttribute_ListValue) isDeviceAttribute_Value() {}
-
-// Values of an attribute; one field is given.
-type DeviceAttributeList struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers.
-	Ints []int64 `protobuf:"varint,1,rep,packed,name=ints,proto3" json:"ints,omitempty"`
-	// Several of true and false.
-	Bools []bool `protobuf:"varint,2,rep,packed,name=bools,proto3" json:"bools,omitempty"`
-	// Texts.
-	Strings []string `protobuf:"bytes,3,rep,name=strings,proto3" json:"strings,omitempty"`
-	// Semantic versions.
-	Versions      []string `protobuf:"bytes,4,rep,name=versions,proto3" json:"versions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceAttributeList) Reset() {
-	*x = DeviceAttributeList{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[50]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceAttributeList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceAttributeList) ProtoMessage() {}
-
-func (x *DeviceAttributeList) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[50]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceAttributeList.ProtoReflect.Descriptor instead.
-func (*DeviceAttributeList) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{50}
-}
-
-func (x *DeviceAttributeList) GetInts() []int64 {
-	if x != nil {
-		return x.Ints
-	}
-	return nil
-}
-
-func (x *DeviceAttributeList) GetBools() []bool {
-	if x != nil {
-		return x.Bools
-	}
-	return nil
-}
-
-func (x *DeviceAttributeList) GetStrings() []string {
-	if x != nil {
-		return x.Strings
-	}
-	return nil
-}
-
-func (x *DeviceAttributeList) GetVersions() []string {
-	if x != nil {
-		return x.Versions
-	}
-	return nil
-}
-
-// A capacity of a device.
-type DeviceCapacity struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Qualified name, as written. REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Quantity. REQUIRED.
-	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Quantity that a request has if it names none. OPTIONAL: "" = all of it.
-	DefaultRequest string `protobuf:"bytes,3,opt,name=default_request,json=defaultRequest,proto3" json:"default_request,omitempty"`
-	// Possible quantities of a request, ascending. OPTIONAL.
-	ValidValues []string `protobuf:"bytes,4,rep,name=valid_values,json=validValues,proto3" json:"valid_values,omitempty"`
-	// Possible quantities of a request, as a range. OPTIONAL.
-	ValidRange *CapacityRange `protobuf:"bytes,5,opt,name=valid_range,json=validRange,proto3" json:"valid_range,omitempty"`
-	// The capacity has a request policy.
-	HasPolicy     bool `protobuf:"varint,6,opt,name=has_policy,json=hasPolicy,proto3" json:"has_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceCapacity) Reset() {
-	*x = DeviceCapacity{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceCapacity) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceCapacity) ProtoMessage() {}
-
-func (x *DeviceCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceCapacity.ProtoReflect.Descriptor instead.
-func (*DeviceCapacity) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *DeviceCapacity) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeviceCapacity) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *DeviceCapacity) GetDefaultRequest() string {
-	if x != nil {
-		return x.DefaultRequest
-	}
-	return ""
-}
-
-func (x *DeviceCapacity) GetValidValues() []string {
-	if x != nil {
-		return x.ValidValues
-	}
-	return nil
-}
-
-func (x *DeviceCapacity) GetValidRange() *CapacityRange {
-	if x != nil {
-		return x.ValidRange
-	}
-	return nil
-}
-
-func (x *DeviceCapacity) GetHasPolicy() bool {
-	if x != nil {
-		return x.HasPolicy
-	}
-	return false
-}
-
-// A range of quantities.
-type CapacityRange struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Smallest. REQUIRED.
-	Min string `protobuf:"bytes,1,opt,name=min,proto3" json:"min,omitempty"`
-	// Largest. OPTIONAL: "" = the whole capacity.
-	Max string `protobuf:"bytes,2,opt,name=max,proto3" json:"max,omitempty"`
-	// Difference between neighbours. OPTIONAL: "" = any.
-	Step          string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CapacityRange) Reset() {
-	*x = CapacityRange{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CapacityRange) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CapacityRange) ProtoMessage() {}
-
-func (x *CapacityRange) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CapacityRange.ProtoReflect.Descriptor instead.
-func (*CapacityRange) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *CapacityRange) GetMin() string {
-	if x != nil {
-		return x.Min
-	}
-	return ""
-}
-
-func (x *CapacityRange) GetMax() string {
-	if x != nil {
-		return x.Max
-	}
-	return ""
-}
-
-func (x *CapacityRange) GetStep() string {
-	if x != nil {
-		return x.Step
-	}
-	return ""
-}
-
-// A named set of counters, or what a device takes of it.
-type CounterSet struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name. REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Counters, sorted by name. OPTIONAL.
-	Counters      []*NamedQuantity `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CounterSet) Reset() {
-	*x = CounterSet{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CounterSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CounterSet) ProtoMessage() {}
-
-func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
-func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *CounterSet) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *CounterSet) GetCounters() []*NamedQuantity {
-	if x != nil {
-		return x.Counters
-	}
-	return nil
-}
-
-// A quantity with a name.
-type NamedQuantity struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name. REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Quantity. REQUIRED.
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NamedQuantity) Reset() {
-	*x = NamedQuantity{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[54]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NamedQuantity) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NamedQuantity) ProtoMessage() {}
-
-func (x *NamedQuantity) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[54]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NamedQuantity.ProtoReflect.Descriptor instead.
-func (*NamedQuantity) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{54}
-}
-
-func (x *NamedQuantity) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *NamedQuantity) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-// A taint of a device.
-type DeviceTaint struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key. REQUIRED.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Value. OPTIONAL.
-	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Effect, as written: "NoSchedule", "NoExecute", "None". REQUIRED.
-	Effect        string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceTaint) Reset() {
-	*x = DeviceTaint{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[55]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceTaint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceTaint) ProtoMessage() {}
-
-func (x *DeviceTaint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[55]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceTaint.ProtoReflect.Descriptor instead.
-func (*DeviceTaint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{55}
-}
-
-func (x *DeviceTaint) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *DeviceTaint) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *DeviceTaint) GetEffect() string {
-	if x != nil {
-		return x.Effect
-	}
-	return ""
-}
-
-// A list of devices, in the order of their slice.
-type DeviceSet struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// String indices of the names. REQUIRED.
-	Names []int32 `protobuf:"varint,1,rep,packed,name=names,proto3" json:"names,omitempty"`
-	// Indices into `contents`, parallel to `names`. REQUIRED.
-	Contents      []int32 `protobuf:"varint,2,rep,packed,name=contents,proto3" json:"contents,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceSet) Reset() {
-	*x = DeviceSet{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[56]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceSet) ProtoMessage() {}
-
-func (x *DeviceSet) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[56]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceSet.ProtoReflect.Descriptor instead.
-func (*DeviceSet) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{56}
-}
-
-func (x *DeviceSet) GetNames() []int32 {
-	if x != nil {
-		return x.Names
-	}
-	return nil
-}
-
-func (x *DeviceSet) GetContents() []int32 {
-	if x != nil {
-		return x.Contents
-	}
-	return nil
-}
-
-// The sets of counters of a slice.
-type CounterSets struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sets. REQUIRED.
-	Sets          []*CounterSet `protobuf:"bytes,1,rep,name=sets,proto3" json:"sets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CounterSets) Reset() {
-	*x = CounterSets{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CounterSets) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CounterSets) ProtoMessage() {}
-
-func (x *CounterSets) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CounterSets.ProtoReflect.Descriptor instead.
-func (*CounterSets) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{57}
-}
-
-func (x *CounterSets) GetSets() []*CounterSet {
-	if x != nil {
-		return x.Sets
-	}
-	return nil
-}
-
-// Slices as parallel columns: element i of each column of length S describes slice i.
-type ResourceSliceTable struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of slices S. REQUIRED.
-	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED.
-	Names []byte `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"`
-	// int32[S]: bytes of the name, 1 to 253. REQUIRED.
-	NameLengths []byte `protobuf:"bytes,3,opt,name=name_lengths,json=nameLengths,proto3" json:"name_lengths,omitempty"`
-	// int32[S]: string index of the driver. REQUIRED.
-	Driver []byte `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
-	// int32[S]: string index of the pool's name. REQUIRED.
-	Pool []byte `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
-	// int64[S]: generation of the pool. REQUIRED.
-	Generation []byte `protobuf:"bytes,6,opt,name=generation,proto3" json:"generation,omitempty"`
-	// int64[S]: number of slices of the pool in this generation. REQUIRED.
-	SliceCount []byte `protobuf:"bytes,7,opt,name=slice_count,json=sliceCount,proto3" json:"slice_count,omitempty"`
-	// int32[S]: string index of the name of the node that has the devices; 0 = none. OPTIONAL: empty = 0 for all. At most
-	// one of `node`, `node_selector` and a flag says which nodes reach the devices.
-	Node []byte `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
-	// int32[S]: index into `node_selectors`, plus 1; 0 = none. OPTIONAL: empty = 0 for all.
-	NodeSelector []byte `protobuf:"bytes,9,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
-	// uint8[S]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = all nodes reach the devices; 2 = each device
-	// says which nodes reach it.
-	Flags []byte `protobuf:"bytes,10,opt,name=flags,proto3" json:"flags,omitempty"`
-	// int32[S]: index into `device_sets`, plus 1; 0 = no devices. OPTIONAL: empty = 0 for all.
-	DeviceSet []byte `protobuf:"bytes,11,opt,name=device_set,json=deviceSet,proto3" json:"device_set,omitempty"`
-	// int32[S]: index into `counter_sets`, plus 1; 0 = no counters. OPTIONAL: empty = 0 for all.
-	CounterSet    []byte `protobuf:"bytes,12,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResourceSliceTable) Reset() {
-	*x = ResourceSliceTable{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[58]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResourceSliceTable) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResourceSliceTable) ProtoMessage() {}
-
-func (x *ResourceSliceTable) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[58]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResourceSliceTable.ProtoReflect.Descriptor instead.
-func (*ResourceSliceTable) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{58}
-}
-
-func (x *ResourceSliceTable) GetCount() int32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *ResourceSliceTable) GetNames() []byte {
-	if x != nil {
-		return x.Names
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetNameLengths() []byte {
-	if x != nil {
-		return x.NameLengths
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetDriver() []byte {
-	if x != nil {
-		return x.Driver
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetPool() []byte {
-	if x != nil {
-		return x.Pool
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetGeneration() []byte {
-	if x != nil {
-		return x.Generation
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetSliceCount() []byte {
-	if x != nil {
-		return x.SliceCount
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetNode() []byte {
-	if x != nil {
-		return x.Node
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetNodeSelector() []byte {
-	if x != nil {
-		return x.NodeSelector
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetFlags() []byte {
-	if x != nil {
-		return x.Flags
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetDeviceSet() []byte {
-	if x != nil {
-		return x.DeviceSet
-	}
-	return nil
-}
-
-func (x *ResourceSliceTable) GetCounterSet() []byte {
-	if x != nil {
-		return x.CounterSet
-	}
-	return nil
-}
-
-// A class of devices.
-type DeviceClass struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name. REQUIRED, unique.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Selectors as expressions; all must hold. OPTIONAL.
-	Selectors []string `protobuf:"bytes,2,rep,name=selectors,proto3" json:"selectors,omitempty"`
-	// Extended resource that its devices also satisfy, besides "deviceclass.resource.kubernetes.io/" and its name.
-	// OPTIONAL.
-	ExtendedResourceName string `protobuf:"bytes,3,opt,name=extended_resource_name,json=extendedResourceName,proto3" json:"extended_resource_name,omitempty"`
-	// Creation time, Unix seconds: of several classes with one extended resource the newest counts. OPTIONAL: 0 = the
-	// oldest.
-	Created int64 `protobuf:"varint,4,opt,name=created,proto3" json:"created,omitempty"`
-	// A selector is no expression; nothing can be allocated with the class.
-	UnknownSelector bool `protobuf:"varint,5,opt,name=unknown_selector,json=unknownSelector,proto3" json:"unknown_selector,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *DeviceClass) Reset() {
-	*x = DeviceClass{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceClass) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceClass) ProtoMessage() {}
-
-func (x *DeviceClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceClass.ProtoReflect.Descriptor instead.
-func (*DeviceClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{59}
-}
-
-func (x *DeviceClass) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeviceClass) GetSelectors() []string {
-	if x != nil {
-		return x.Selectors
-	}
-	return nil
-}
-
-func (x *DeviceClass) GetExtendedResourceName() string {
-	if x != nil {
-		return x.ExtendedResourceName
-	}
-	return ""
-}
-
-func (x *DeviceClass) GetCreated() int64 {
-	if x != nil {
-		return x.Created
-	}
-	return 0
-}
-
-func (x *DeviceClass) GetUnknownSelector() bool {
-	if x != nil {
-		return x.UnknownSelector
-	}
-	return false
-}
-
-// What a claim asks for, with the defaults of the API server.
-type DeviceClaimSpec struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests, in their order. OPTIONAL.
-	Requests []*DeviceRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Constraints. OPTIONAL.
-	Constraints   []*DeviceConstraint `protobuf:"bytes,2,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceClaimSpec) Reset() {
-	*x = DeviceClaimSpec{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceClaimSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceClaimSpec) ProtoMessage() {}
-
-func (x *DeviceClaimSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceClaimSpec.ProtoReflect.Descriptor instead.
-func (*DeviceClaimSpec) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{60}
-}
-
-func (x *DeviceClaimSpec) GetRequests() []*DeviceRequest {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
-}
-
-func (x *DeviceClaimSpec) GetConstraints() []*DeviceConstraint {
-	if x != nil {
-		return x.Constraints
-	}
-	return nil
-}
-
-// A request of devices.
-type DeviceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name. REQUIRED.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The alternatives, the best first; the request itself, without name, if it has none. REQUIRED.
-	Alternatives []*DeviceSubRequest `protobuf:"bytes,2,rep,name=alternatives,proto3" json:"alternatives,omitempty"`
-	// The alternatives are those of `firstAvailable`.
-	FirstAvailable bool `protobuf:"varint,3,opt,name=first_available,json=firstAvailable,proto3" json:"first_available,omitempty"`
-	// Devices in use are given too, for administration.
-	AdminAccess   bool `protobuf:"varint,4,opt,name=admin_access,json=adminAccess,proto3" json:"admin_access,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceRequest) Reset() {
-	*x = DeviceRequest{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceRequest) ProtoMessage() {}
-
-func (x *DeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceRequest.ProtoReflect.Descriptor instead.
-func (*DeviceRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{61}
-}
-
-func (x *DeviceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeviceRequest) GetAlternatives() []*DeviceSubRequest {
-	if x != nil {
-		return x.Alternatives
-	}
-	return nil
-}
-
-func (x *DeviceRequest) GetFirstAvailable() bool {
-	if x != nil {
-		return x.FirstAvailable
-	}
-	return false
-}
-
-func (x *DeviceRequest) GetAdminAccess() bool {
-	if x != nil {
-		return x.AdminAccess
-	}
-	return false
-}
-
-// One kind of devices that satisfies a request.
-type DeviceSubRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name. REQUIRED for an alternative of `firstAvailable`.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Name of the class. REQUIRED.
-	DeviceClass string `protobuf:"bytes,2,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
-	// Selectors as expressions; all must hold. OPTIONAL.
-	Selectors []string `protobuf:"bytes,3,rep,name=selectors,proto3" json:"selectors,omitempty"`
-	// How many. OPTIONAL.
-	Mode DeviceAllocationMode_Code `protobuf:"varint,4,opt,name=mode,proto3,enum=trimtab.v1.DeviceAllocationMode_Code" json:"mode,omitempty"`
-	// Number of devices, with EXACT_COUNT. OPTIONAL: 0 = 1.
-	Count int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
-	// Tolerations of device taints. OPTIONAL.
-	Tolerations []*DeviceToleration `protobuf:"bytes,6,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
-	// Amounts of capacities, sorted by name. OPTIONAL.
-	Capacities []*NamedQuantity `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty"`
-	// A selector is no expression; nothing can be allocated.
-	UnknownSelector bool `protobuf:"varint,8,opt,name=unknown_selector,json=unknownSelector,proto3" json:"unknown_selector,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *DeviceSubRequest) Reset() {
-	*x = DeviceSubRequest{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceSubRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceSubRequest) ProtoMessage() {}
-
-func (x *DeviceSubRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceSubRequest.ProtoReflect.Descriptor instead.
-func (*DeviceSubRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{62}
-}
-
-func (x *DeviceSubRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeviceSubRequest) GetDeviceClass() string {
-	if x != nil {
-		return x.DeviceClass
-	}
-	return ""
-}
-
-func (x *DeviceSubRequest) GetSelectors() []string {
-	if x != nil {
-		return x.Selectors
-	}
-	return nil
-}
-
-func (x *DeviceSubRequest) GetMode() DeviceAllocationMode_Code {
-	if x != nil {
-		return x.Mode
-	}
-	return DeviceAllocationMode_UNSPECIFIED
-}
-
-func (x *DeviceSubRequest) GetCount() int64 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *DeviceSubRequest) GetTolerations() []*DeviceToleration {
-	if x != nil {
-		return x.Tolerations
-	}
-	return nil
-}
-
-func (x *DeviceSubRequest) GetCapacities() []*NamedQuantity {
-	if x != nil {
-		return x.Capacities
-	}
-	return nil
-}
-
-func (x *DeviceSubRequest) GetUnknownSelector() bool {
-	if x != nil {
-		return x.UnknownSelector
-	}
-	return false
-}
-
-// How many devices a request asks for.
-type DeviceAllocationMode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceAllocationMode) Reset() {
-	*x = DeviceAllocationMode{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceAllocationMode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceAllocationMode) ProtoMessage() {}
-
-func (x *DeviceAllocationMode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceAllocationMode.ProtoReflect.Descriptor instead.
-func (*DeviceAllocationMode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{63}
-}
-
-// A toleration of device taints.
-type DeviceToleration struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key. OPTIONAL: "" = every key.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Operator, as written: "Exists", "Equal". OPTIONAL: "" = Equal.
-	Operator string `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"`
-	// Value. OPTIONAL.
-	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	// Effect, as written. OPTIONAL: "" = every effect.
-	Effect        string `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceToleration) Reset() {
-	*x = DeviceToleration{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceToleration) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceToleration) ProtoMessage() {}
-
-func (x *DeviceToleration) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceToleration.ProtoReflect.Descriptor instead.
-func (*DeviceToleration) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *DeviceToleration) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *DeviceToleration) GetOperator() string {
-	if x != nil {
-		return x.Operator
-	}
-	return ""
-}
-
-func (x *DeviceToleration) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *DeviceToleration) GetEffect() string {
-	if x != nil {
-		return x.Effect
-	}
-	return ""
-}
-
-// A constraint over the devices of requests. Exactly one attribute is given.
-type DeviceConstraint struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of requests, "main" or "main/sub". OPTIONAL: empty = all.
-	Requests []string `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Attribute that all devices have with the same value.
-	MatchAttribute string `protobuf:"bytes,2,opt,name=match_attribute,json=matchAttribute,proto3" json:"match_attribute,omitempty"`
-	// Attribute that all devices have with different values.
-	DistinctAttribute string `protobuf:"bytes,3,opt,name=distinct_attribute,json=distinctAttribute,proto3" json:"distinct_attribute,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *DeviceConstraint) Reset() {
-	*x = DeviceConstraint{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceConstraint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceConstraint) ProtoMessage() {}
-
-func (x *DeviceConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceConstraint.ProtoReflect.Descriptor instead.
-func (*DeviceConstraint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *DeviceConstraint) GetRequests() []string {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
-}
-
-func (x *DeviceConstraint) GetMatchAttribute() string {
-	if x != nil {
-		return x.MatchAttribute
-	}
-	return ""
-}
-
-func (x *DeviceConstraint) GetDistinctAttribute() string {
-	if x != nil {
-		return x.DistinctAttribute
-	}
-	return ""
-}
-
-// Claims as parallel columns: element i of each column of length C describes claim i. D results, E amounts of
-// capacities and F consumers refer to rows.
-type ResourceClaimTable struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of claims C. REQUIRED.
-	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// int32[C]: string index of the namespace. REQUIRED.
-	Namespace []byte `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED.
-	Names []byte `protobuf:"bytes,3,opt,name=names,proto3" json:"names,omitempty"`
-	// int32[C]: bytes of the name, 1 to 253. REQUIRED.
-	NameLengths []byte `protobuf:"bytes,4,opt,name=name_lengths,json=nameLengths,proto3" json:"name_lengths,omitempty"`
-	// int32[C]: index into `claim_specs`. REQUIRED.
-	Spec []byte `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
-	// utf8[sum of pod_lengths]: names of the pods that own their claim, one after the other without separator. OPTIONAL:
-	// empty = no pod owns any.
-	Pods []byte `protobuf:"bytes,6,opt,name=pods,proto3" json:"pods,omitempty"`
-	// int32[C]: bytes of the name of the pod for which the claim was made, in the same namespace; 0 = not owned by a pod.
-	// OPTIONAL: empty = 0 for all.
-	PodLengths []byte `protobuf:"bytes,7,opt,name=pod_lengths,json=podLengths,proto3" json:"pod_lengths,omitempty"`
-	// int32[C]: string index of the claim's name within that pod; 0 = the claim of its extended resources, or not owned
-	// by a pod. OPTIONAL: empty = 0 for all.
-	PodClaim []byte `protobuf:"bytes,8,opt,name=pod_claim,json=podClaim,proto3" json:"pod_claim,omitempty"`
-	// uint8[C]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = allocated; 2 = being deleted; 4 = a binding
-	// condition has failed, or the time for it has passed.
-	Flags []byte `protobuf:"bytes,9,opt,name=flags,proto3" json:"flags,omitempty"`
-	// int32[C]: string index of the only node that reaches the devices, where the allocation's selector is `metadata.name
-	// In [x]`; 0 = not such a selector. OPTIONAL: empty = 0 for all.
-	Node []byte `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`
-	// int32[C]: index into `node_selectors`, plus 1, of any other selector of the allocation; 0 = none. OPTIONAL: empty =
-	// 0 for all.
-	NodeSelector []byte `protobuf:"bytes,11,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
-	// int32[D], ascending: row of the claim that was given the device, from 0. OPTIONAL: empty = D is 0.
-	ResultClaim []byte `protobuf:"bytes,12,opt,name=result_claim,json=resultClaim,proto3" json:"result_claim,omitempty"`
-	// int32[D]: string index of the driver. REQUIRED.
-	ResultDriver []byte `protobuf:"bytes,13,opt,name=result_driver,json=resultDriver,proto3" json:"result_driver,omitempty"`
-	// int32[D]: string index of the pool. REQUIRED.
-	ResultPool []byte `protobuf:"bytes,14,opt,name=result_pool,json=resultPool,proto3" json:"result_pool,omitempty"`
-	// int32[D]: string index of the device's name. REQUIRED.
-	ResultDevice []byte `protobuf:"bytes,15,opt,name=result_device,json=resultDevice,proto3" json:"result_device,omitempty"`
-	// int32[D]: string index of the request, "main" or "main/sub". REQUIRED.
-	ResultRequest []byte `protobuf:"bytes,16,opt,name=result_request,json=resultRequest,proto3" json:"result_request,omitempty"`
-	// uint8[D]: sum of flags; 0 = none. REQUIRED. 1 = admin access; 2 = a share of the device.
-	ResultFlags []byte `protobuf:"bytes,17,opt,name=result_flags,json=resultFlags,proto3" json:"result_flags,omitempty"`
-	// int32[E], ascending: row of the result that takes a capacity, from 0. OPTIONAL: empty = E is 0.
-	CapacityResult []byte `protobuf:"bytes,18,opt,name=capacity_result,json=capacityResult,proto3" json:"capacity_result,omitempty"`
-	// int32[E]: string index of the capacity's qualified name. REQUIRED.
-	CapacityName []byte `protobuf:"bytes,19,opt,name=capacity_name,json=capacityName,proto3" json:"capacity_name,omitempty"`
-	// int32[E]: string index of the quantity that is taken. REQUIRED.
-	CapacityAmount []byte `protobuf:"bytes,20,opt,name=capacity_amount,json=capacityAmount,proto3" json:"capacity_amount,omitempty"`
-	// int32[F], ascending: row of the claim that is reserved, from 0. OPTIONAL: empty = F is 0.
-	ConsumerClaim []byte `protobuf:"bytes,21,opt,name=consumer_claim,json=consumerClaim,proto3" json:"consumer_claim,omitempty"`
-	// utf8[sum of consumer_lengths]: names of the pods for which claims are reserved, one after the other without
-	// separator. REQUIRED.
-	Consumers []byte `protobuf:"bytes,22,opt,name=consumers,proto3" json:"consumers,omitempty"`
-	// int32[F]: bytes of the pod's name, in the claim's namespace; 0 = the consumer is no pod. REQUIRED.
-	ConsumerLengths []byte `protobuf:"bytes,23,opt,name=consumer_lengths,json=consumerLengths,proto3" json:"consumer_lengths,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *ResourceClaimTable) Reset() {
-	*x = ResourceClaimTable{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResourceClaimTable) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResourceClaimTable) ProtoMessage() {}
-
-func (x *ResourceClaimTable) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResourceClaimTable.ProtoReflect.Descriptor instead.
-func (*ResourceClaimTable) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{66}
-}
-
-func (x *ResourceClaimTable) GetCount() int32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *ResourceClaimTable) GetNamespace() []byte {
-	if x != nil {
-		return x.Namespace
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetNames() []byte {
-	if x != nil {
-		return x.Names
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetNameLengths() []byte {
-	if x != nil {
-		return x.NameLengths
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetSpec() []byte {
-	if x != nil {
-		return x.Spec
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetPods() []byte {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetPodLengths() []byte {
-	if x != nil {
-		return x.PodLengths
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetPodClaim() []byte {
-	if x != nil {
-		return x.PodClaim
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetFlags() []byte {
-	if x != nil {
-		return x.Flags
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetNode() []byte {
-	if x != nil {
-		return x.Node
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetNodeSelector() []byte {
-	if x != nil {
-		return x.NodeSelector
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultClaim() []byte {
-	if x != nil {
-		return x.ResultClaim
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultDriver() []byte {
-	if x != nil {
-		return x.ResultDriver
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultPool() []byte {
-	if x != nil {
-		return x.ResultPool
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultDevice() []byte {
-	if x != nil {
-		return x.ResultDevice
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultRequest() []byte {
-	if x != nil {
-		return x.ResultRequest
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetResultFlags() []byte {
-	if x != nil {
-		return x.ResultFlags
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetCapacityResult() []byte {
-	if x != nil {
-		return x.CapacityResult
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetCapacityName() []byte {
-	if x != nil {
-		return x.CapacityName
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetCapacityAmount() []byte {
-	if x != nil {
-		return x.CapacityAmount
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetConsumerClaim() []byte {
-	if x != nil {
-		return x.ConsumerClaim
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetConsumers() []byte {
-	if x != nil {
-		return x.Consumers
-	}
-	return nil
-}
-
-func (x *ResourceClaimTable) GetConsumerLengths() []byte {
-	if x != nil {
-		return x.ConsumerLengths
-	}
-	return nil
-}
-
-// A rule that taints devices; names that are absent match all.
-type DeviceTaintRule struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Driver. OPTIONAL.
-	Driver *string `protobuf:"bytes,1,opt,name=driver,proto3,oneof" json:"driver,omitempty"`
-	// Pool. OPTIONAL.
-	Pool *string `protobuf:"bytes,2,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
-	// Device. OPTIONAL.
-	Device *string `protobuf:"bytes,3,opt,name=device,proto3,oneof" json:"device,omitempty"`
-	// The taint. REQUIRED.
-	Taint         *DeviceTaint `protobuf:"bytes,4,opt,name=taint,proto3" json:"taint,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeviceTaintRule) Reset() {
-	*x = DeviceTaintRule{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeviceTaintRule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeviceTaintRule) ProtoMessage() {}
-
-func (x *DeviceTaintRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceTaintRule.ProtoReflect.Descriptor instead.
-func (*DeviceTaintRule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{67}
-}
-
-func (x *DeviceTaintRule) GetDriver() string {
-	if x != nil && x.Driver != nil {
-		return *x.Driver
-	}
-	return ""
-}
-
-func (x *DeviceTaintRule) GetPool() string {
-	if x != nil && x.Pool != nil {
-		return *x.Pool
-	}
-	return ""
-}
-
-func (x *DeviceTaintRule) GetDevice() string {
-	if x != nil && x.Device != nil {
-		return *x.Device
-	}
-	return ""
-}
-
-func (x *DeviceTaintRule) GetTaint() *DeviceTaint {
-	if x != nil {
-		return x.Taint
-	}
-	return nil
-}
-
-// The slices that drivers will publish for each new node of a group.
-type TemplateSlices struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the node group. REQUIRED, unique.
-	NodeGroup string `protobuf:"bytes,1,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// The slices. OPTIONAL: empty = new nodes have no devices.
-	Slices        []*TemplateSlice `protobuf:"bytes,2,rep,name=slices,proto3" json:"slices,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TemplateSlices) Reset() {
-	*x = TemplateSlices{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TemplateSlices) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TemplateSlices) ProtoMessage() {}
-
-func (x *TemplateSlices) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TemplateSlices.ProtoReflect.Descriptor instead.
-func (*TemplateSlices) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{68}
-}
-
-func (x *TemplateSlices) GetNodeGroup() string {
-	if x != nil {
-		return x.NodeGroup
-	}
-	return ""
-}
-
-func (x *TemplateSlices) GetSlices() []*TemplateSlice {
-	if x != nil {
-		return x.Slices
-	}
-	return nil
-}
-
-// A slice of a new node. Its pool belongs to the node; slices with the same driver and pool are one pool.
-type TemplateSlice struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the driver. REQUIRED.
-	Driver string `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
-	// Name of the pool, to which the node's is added. OPTIONAL: "" = the node's name alone.
-	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Index into `device_sets`, plus 1. OPTIONAL: 0 = no devices.
-	DeviceSet int32 `protobuf:"varint,3,opt,name=device_set,json=deviceSet,proto3" json:"device_set,omitempty"`
-	// Index into `counter_sets`, plus 1. OPTIONAL: 0 = no counters.
-	CounterSet int32 `protobuf:"varint,4,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
-	// Each device says which nodes reach it.
-	PerDeviceNodeSelection bool `protobuf:"varint,5,opt,name=per_device_node_selection,json=perDeviceNodeSelection,proto3" json:"per_device_node_selection,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
-}
-
-func (x *TemplateSlice) Reset() {
-	*x = TemplateSlice{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TemplateSlice) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TemplateSlice) ProtoMessage() {}
-
-func (x *TemplateSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TemplateSlice.ProtoReflect.Descriptor instead.
-func (*TemplateSlice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{69}
-}
-
-func (x *TemplateSlice) GetDriver() string {
-	if x != nil {
-		return x.Driver
-	}
-	return ""
-}
-
-func (x *TemplateSlice) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *TemplateSlice) GetDeviceSet() int32 {
-	if x != nil {
-		return x.DeviceSet
-	}
-	return 0
-}
-
-func (x *TemplateSlice) GetCounterSet() int32 {
-	if x != nil {
-		return x.CounterSet
-	}
-	return 0
-}
-
-func (x *TemplateSlice) GetPerDeviceNodeSelection() bool {
-	if x != nil {
-		return x.PerDeviceNodeSelection
-	}
-	return false
-}
-
 // The ProvisioningRequests of a cluster, of all classes.
 type CapacityRequests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6757,7 +4336,7 @@ type CapacityRequests struct {
 
 func (x *CapacityRequests) Reset() {
 	*x = CapacityRequests{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[70]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6769,7 +4348,7 @@ func (x *CapacityRequests) String() string {
 func (*CapacityRequests) ProtoMessage() {}
 
 func (x *CapacityRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[70]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6782,7 +4361,7 @@ func (x *CapacityRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequests.ProtoReflect.Descriptor instead.
 func (*CapacityRequests) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CapacityRequests) GetDictionary() *PodDictionary {
@@ -6808,9 +4387,8 @@ type CapacityRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// `metadata.uid`. OPTIONAL.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
-	// `metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not known, which counts as long ago, but never
-	// as expired.
-	Created *int64 `protobuf:"varint,4,opt,name=created,proto3,oneof" json:"created,omitempty"`
+	// Creation time. OPTIONAL: absent = not known, which counts as long ago, but never as expired.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// `spec.provisioningClassName`. REQUIRED.
 	ClassName string `protobuf:"bytes,5,opt,name=class_name,json=className,proto3" json:"class_name,omitempty"`
 	// Its problem, for people: a PodTemplate is missing or cannot be read, a count is 0, another object has the same
@@ -6818,15 +4396,15 @@ type CapacityRequest struct {
 	Problem string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	// `spec.podSets`. REQUIRED unless there is a problem; at most 32.
 	PodSets []*CapacityPodSet `protobuf:"bytes,7,rep,name=pod_sets,json=podSets,proto3" json:"pod_sets,omitempty"`
-	// Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, seconds, > 0. OPTIONAL: absent =
+	// Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, > 0. OPTIONAL: absent =
 	// `CapacityRequestSettings.max_seek_time`.
-	ValidUntilS *int64 `protobuf:"varint,8,opt,name=valid_until_s,json=validUntilS,proto3,oneof" json:"valid_until_s,omitempty"`
+	MaxSeekTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
 	// Parameter `noRetry` is "true": it fails if there is no room at once. Only for classes of kind CHECK_CAPACITY.
 	NoRetry bool `protobuf:"varint,9,opt,name=no_retry,json=noRetry,proto3" json:"no_retry,omitempty"`
 	// Parameter `processorInstance`. OPTIONAL.
 	ProcessorInstance string `protobuf:"bytes,10,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
-	// Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL: absent = it is not.
-	Provisioned *int64 `protobuf:"varint,11,opt,name=provisioned,proto3,oneof" json:"provisioned,omitempty"`
+	// Since when the condition Provisioned is true. OPTIONAL: absent = it is not.
+	ProvisionTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=provision_time,json=provisionTime,proto3" json:"provision_time,omitempty"`
 	// The condition Failed is true.
 	Failed bool `protobuf:"varint,12,opt,name=failed,proto3" json:"failed,omitempty"`
 	// The condition BookingExpired is true.
@@ -6839,7 +4417,7 @@ type CapacityRequest struct {
 
 func (x *CapacityRequest) Reset() {
 	*x = CapacityRequest{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[71]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6851,7 +4429,7 @@ func (x *CapacityRequest) String() string {
 func (*CapacityRequest) ProtoMessage() {}
 
 func (x *CapacityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[71]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6864,7 +4442,7 @@ func (x *CapacityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequest.ProtoReflect.Descriptor instead.
 func (*CapacityRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CapacityRequest) GetNamespace() string {
@@ -6888,11 +4466,11 @@ func (x *CapacityRequest) GetUid() string {
 	return ""
 }
 
-func (x *CapacityRequest) GetCreated() int64 {
-	if x != nil && x.Created != nil {
-		return *x.Created
+func (x *CapacityRequest) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetClassName() string {
@@ -6916,11 +4494,11 @@ func (x *CapacityRequest) GetPodSets() []*CapacityPodSet {
 	return nil
 }
 
-func (x *CapacityRequest) GetValidUntilS() int64 {
-	if x != nil && x.ValidUntilS != nil {
-		return *x.ValidUntilS
+func (x *CapacityRequest) GetMaxSeekTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxSeekTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetNoRetry() bool {
@@ -6937,11 +4515,11 @@ func (x *CapacityRequest) GetProcessorInstance() string {
 	return ""
 }
 
-func (x *CapacityRequest) GetProvisioned() int64 {
-	if x != nil && x.Provisioned != nil {
-		return *x.Provisioned
+func (x *CapacityRequest) GetProvisionTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ProvisionTime
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityRequest) GetFailed() bool {
@@ -6980,7 +4558,7 @@ type CapacityPodSet struct {
 
 func (x *CapacityPodSet) Reset() {
 	*x = CapacityPodSet{}
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[72]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6992,7 +4570,7 @@ func (x *CapacityPodSet) String() string {
 func (*CapacityPodSet) ProtoMessage() {}
 
 func (x *CapacityPodSet) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_snapshot_proto_msgTypes[72]
+	mi := &file_trimtab_v1_snapshot_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7005,7 +4583,7 @@ func (x *CapacityPodSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityPodSet.ProtoReflect.Descriptor instead.
 func (*CapacityPodSet) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_snapshot_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CapacityPodSet) GetSpec() int32 {
@@ -7034,7 +4612,7 @@ var File_trimtab_v1_snapshot_proto protoreflect.FileDescriptor
 const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trimtab/v1/snapshot.proto\x12\n" +
-	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\"\xea\x06\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/devices.proto\x1a\x18trimtab/v1/options.proto\x1a\x1atrimtab/v1/selectors.proto\"\xea\x06\n" +
 	"\x0fClusterSnapshot\x12\x18\n" +
 	"\astrings\x18\x01 \x03(\tR\astrings\x12\x1c\n" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
@@ -7077,7 +4655,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
 	"\n" +
 	"label_sets\x18\x03 \x01(\v2\x15.trimtab.v1.LabelSetsR\tlabelSets\x120\n" +
-	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x80\x05\n" +
+	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x8c\x05\n" +
 	"\bPodTable\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
@@ -7090,9 +4668,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tlabel_set\x18\b \x01(\fR\blabelSet\x12\x12\n" +
 	"\x04node\x18\t \x01(\fR\x04node\x12\x14\n" +
 	"\x05owner\x18\n" +
-	" \x01(\fR\x05owner\x12\x18\n" +
-	"\acreated\x18\v \x01(\fR\acreated\x12\x1a\n" +
-	"\bdeletion\x18\f \x01(\fR\bdeletion\x12\x14\n" +
+	" \x01(\fR\x05owner\x12\x1e\n" +
+	"\acreated\x18\v \x01(\fB\x04\x90\xb5\x18\x06R\acreated\x12 \n" +
+	"\bdeletion\x18\f \x01(\fB\x04\x90\xb5\x18\x06R\bdeletion\x12\x14\n" +
 	"\x05phase\x18\r \x01(\fR\x05phase\x12\x14\n" +
 	"\x05flags\x18\x0e \x01(\fR\x05flags\x12#\n" +
 	"\rdeletion_cost\x18\x0f \x01(\fR\fdeletionCost\x12\x1f\n" +
@@ -7115,7 +4693,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\xfa\f\n" +
+	"\x06FAILED\x10\x04\"\xe1\f\n" +
 	"\aPodSpec\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.ResourceAmountR\brequests\x12:\n" +
 	"\rnode_selector\x18\x02 \x03(\v2\x15.trimtab.v1.LabelPairR\fnodeSelector\x12=\n" +
@@ -7129,16 +4707,16 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\bpriority\x18\t \x01(\x05R\bpriority\x12%\n" +
 	"\x0escheduler_name\x18\n" +
 	" \x01(\x05R\rschedulerName\x12E\n" +
-	"\x0erestart_policy\x18\v \x01(\x0e2\x1e.trimtab.v1.RestartPolicy.CodeR\rrestartPolicy\x12@\n" +
-	"\x1atermination_grace_period_s\x18\f \x01(\x03H\x00R\x17terminationGracePeriodS\x88\x01\x01\x12@\n" +
+	"\x0erestart_policy\x18\v \x01(\x0e2\x1e.trimtab.v1.RestartPolicy.CodeR\rrestartPolicy\x12S\n" +
+	"\x18termination_grace_period\x18\f \x01(\v2\x19.google.protobuf.DurationR\x16terminationGracePeriod\x12@\n" +
 	"\rsafe_to_evict\x18\r \x01(\x0e2\x1c.trimtab.v1.SafeToEvict.CodeR\vsafeToEvict\x12#\n" +
 	"\rlocal_storage\x18\x0e \x01(\bR\flocalStorage\x12 \n" +
-	"\vunsupported\x18\x0f \x03(\tR\vunsupported\x12>\n" +
-	"\x19topology_spread_timeout_s\x18\x10 \x01(\x03H\x01R\x16topologySpreadTimeoutS\x88\x01\x01\x121\n" +
-	"\x12enable_ds_eviction\x18\x11 \x01(\bH\x02R\x10enableDsEviction\x88\x01\x01\x12'\n" +
+	"\vunsupported\x18\x0f \x03(\tR\vunsupported\x12Q\n" +
+	"\x17topology_spread_timeout\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x15topologySpreadTimeout\x121\n" +
+	"\x12enable_ds_eviction\x18\x11 \x01(\bH\x00R\x10enableDsEviction\x88\x01\x01\x12'\n" +
 	"\x0fexclusive_disks\x18\x12 \x03(\x05R\x0eexclusiveDisks\x12&\n" +
-	"\x0fread_only_disks\x18\x13 \x03(\x05R\rreadOnlyDisks\x12,\n" +
-	"\x10scale_up_delay_s\x18\x14 \x01(\x03H\x03R\rscaleUpDelayS\x88\x01\x01\x12b\n" +
+	"\x0fread_only_disks\x18\x13 \x03(\x05R\rreadOnlyDisks\x12?\n" +
+	"\x0escale_up_delay\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\fscaleUpDelay\x12b\n" +
 	"\x1bpreferred_pod_anti_affinity\x18\x15 \x03(\v2#.trimtab.v1.WeightedPodAffinityTermR\x18preferredPodAntiAffinity\x12(\n" +
 	"\x10ignored_by_slack\x18\x16 \x01(\bR\x0eignoredBySlack\x12#\n" +
 	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12;\n" +
@@ -7147,16 +4725,13 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x18extended_device_requests\x18\x19 \x03(\v2!.trimtab.v1.ExtendedDeviceRequestR\x16extendedDeviceRequests\x12)\n" +
 	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequest\x12%\n" +
 	"\x0enever_preempts\x18\x1a \x01(\bR\rneverPreempts\x12&\n" +
-	"\x0frequests_by_vpa\x18\x1b \x01(\bR\rrequestsByVpaB\x1d\n" +
-	"\x1b_termination_grace_period_sB\x1c\n" +
-	"\x1a_topology_spread_timeout_sB\x15\n" +
-	"\x13_enable_ds_evictionB\x13\n" +
-	"\x11_scale_up_delay_s\"\x8c\x01\n" +
+	"\x0frequests_by_vpa\x18\x1b \x01(\bR\rrequestsByVpaB\x15\n" +
+	"\x13_enable_ds_eviction\"\x92\x01\n" +
 	"\bPodClaim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fshared_claim\x18\x02 \x01(\tR\vsharedClaim\x12/\n" +
-	"\x04spec\x18\x03 \x01(\v2\x1b.trimtab.v1.DeviceClaimSpecR\x04spec\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\"]\n" +
+	"\x04spec\x18\x03 \x01(\v2\x1b.trimtab.v1.DeviceClaimSpecR\x04spec\x12\x1e\n" +
+	"\aproblem\x18\x04 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\"]\n" +
 	"\x15ExtendedDeviceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x14\n" +
@@ -7180,29 +4755,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\"3\n" +
 	"\tLabelPair\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value\"l\n" +
-	"\rLabelOperator\"[\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x06\n" +
-	"\x02IN\x10\x01\x12\n" +
-	"\n" +
-	"\x06NOT_IN\x10\x02\x12\n" +
-	"\n" +
-	"\x06EXISTS\x10\x03\x12\x12\n" +
-	"\x0eDOES_NOT_EXIST\x10\x04\x12\x06\n" +
-	"\x02GT\x10\x05\x12\x06\n" +
-	"\x02LT\x10\x06\"x\n" +
-	"\x10LabelRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\x05R\x03key\x12:\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\x05R\x06values\"Q\n" +
-	"\rLabelSelector\x12@\n" +
-	"\frequirements\x18\x01 \x03(\v2\x1c.trimtab.v1.LabelRequirementR\frequirements\"B\n" +
-	"\fNodeSelector\x122\n" +
-	"\x05terms\x18\x01 \x03(\v2\x1c.trimtab.v1.NodeSelectorTermR\x05terms\"\x9e\x01\n" +
-	"\x10NodeSelectorTerm\x12I\n" +
-	"\x11match_expressions\x18\x01 \x03(\v2\x1c.trimtab.v1.LabelRequirementR\x10matchExpressions\x12?\n" +
-	"\fmatch_fields\x18\x02 \x03(\v2\x1c.trimtab.v1.LabelRequirementR\vmatchFields\"_\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value\"_\n" +
 	"\vTaintEffect\"P\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -7253,7 +4806,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x10match_label_keys\x18\a \x03(\x05R\x0ematchLabelKeysB\x0e\n" +
 	"\f_min_domainsB\x16\n" +
 	"\x14_honor_node_affinityB\x14\n" +
-	"\x12_honor_node_taints\"\xe3\x02\n" +
+	"\x12_honor_node_taints\"\xe9\x02\n" +
 	"\x06Volume\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.trimtab.v1.VolumeState.CodeR\x05state\x12\x16\n" +
@@ -7262,8 +4815,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rnode_affinity\x18\x05 \x01(\v2\x18.trimtab.v1.NodeSelectorR\fnodeAffinity\x126\n" +
 	"\vzone_labels\x18\x06 \x03(\v2\x15.trimtab.v1.LabelPairR\n" +
 	"zoneLabels\x12-\n" +
-	"\x13read_write_once_pod\x18\a \x01(\bR\x10readWriteOncePod\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12'\n" +
+	"\x13read_write_once_pod\x18\a \x01(\bR\x10readWriteOncePod\x12\x1c\n" +
+	"\x06detail\x18\b \x01(\tB\x04\x90\xb5\x18\x02R\x06detail\x12'\n" +
 	"\x0frequired_driver\x18\t \x01(\x05R\x0erequiredDriver\"r\n" +
 	"\vVolumeState\"c\n" +
 	"\x04Code\x12\x0f\n" +
@@ -7271,10 +4824,10 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x05BOUND\x10\x01\x12\x1b\n" +
 	"\x17WAIT_FOR_FIRST_CONSUMER\x10\x02\x12\x15\n" +
 	"\x11UNBOUND_IMMEDIATE\x10\x03\x12\v\n" +
-	"\aMISSING\x10\x04\"\xba\x06\n" +
+	"\aMISSING\x10\x04\"\xc0\x06\n" +
 	"\x04Node\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\vprovider_id\x18\x02 \x01(\tB\x04\x90\xb5\x18\x02R\n" +
 	"providerId\x12\x1b\n" +
 	"\tlabel_set\x18\x03 \x01(\x05R\blabelSet\x12)\n" +
 	"\x06taints\x18\x04 \x03(\v2\x11.trimtab.v1.TaintR\x06taints\x12$\n" +
@@ -7357,7 +4910,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\fpod_requests\x18\f \x03(\v2\x1a.trimtab.v1.ResourceAmountR\vpodRequestsB\x13\n" +
 	"\x11_desired_replicasB\x13\n" +
 	"\x11_current_replicasB\v\n" +
-	"\t_revision\"\xb2\x04\n" +
+	"\t_revision\"\xbe\x04\n" +
 	"\bPodGroup\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -7370,10 +4923,10 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"createTime\x12(\n" +
 	"\rdesired_count\x18\t \x01(\x05H\x01R\fdesiredCount\x88\x01\x01\x12:\n" +
 	"\fpod_template\x18\n" +
-	" \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12\x18\n" +
-	"\aproblem\x18\v \x01(\tR\aproblem\x12\x16\n" +
-	"\x06object\x18\f \x01(\tR\x06object\x12\x14\n" +
-	"\x05slack\x18\r \x01(\tR\x05slackB\v\n" +
+	" \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12\x1e\n" +
+	"\aproblem\x18\v \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x12\x16\n" +
+	"\x06object\x18\f \x01(\tR\x06object\x12\x1a\n" +
+	"\x05slack\x18\r \x01(\tB\x04\x90\xb5\x18\x04R\x05slackB\v\n" +
 	"\t_priorityB\x10\n" +
 	"\x0e_desired_count\">\n" +
 	"\x0ePodGroupPolicy\",\n" +
@@ -7385,15 +4938,15 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\a\n" +
 	"\x03POD\x10\x01\x12\r\n" +
-	"\tPOD_GROUP\x10\x02\"\xc1\x02\n" +
+	"\tPOD_GROUP\x10\x02\"\xcd\x02\n" +
 	"\x13PodDisruptionBudget\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x125\n" +
 	"\bselector\x18\x03 \x01(\v2\x19.trimtab.v1.LabelSelectorR\bselector\x12=\n" +
 	"\x06status\x18\x04 \x01(\v2%.trimtab.v1.PodDisruptionBudgetStatusR\x06status\x124\n" +
-	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12#\n" +
-	"\rmin_available\x18\x06 \x01(\tR\fminAvailable\x12'\n" +
-	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\xa5\x02\n" +
+	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12)\n" +
+	"\rmin_available\x18\x06 \x01(\tB\x04\x90\xb5\x18\x02R\fminAvailable\x12-\n" +
+	"\x0fmax_unavailable\x18\a \x01(\tB\x04\x90\xb5\x18\x02R\x0emaxUnavailable\"\xa5\x02\n" +
 	"\x19PodDisruptionBudgetStatus\x12/\n" +
 	"\x13disruptions_allowed\x18\x01 \x01(\x05R\x12disruptionsAllowed\x12'\n" +
 	"\x0fcurrent_healthy\x18\x02 \x01(\x05R\x0ecurrentHealthy\x12'\n" +
@@ -7431,15 +4984,15 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"dictionary\x18\x01 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x124\n" +
-	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\x9e\x03\n" +
+	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\xaa\x03\n" +
 	"\fSlackRequest\x12\x16\n" +
-	"\x06object\x18\x01 \x01(\tR\x06object\x12\x18\n" +
-	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\x1c\n" +
+	"\x06object\x18\x01 \x01(\tR\x06object\x12\x1e\n" +
+	"\aproblem\x18\x02 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04spec\x18\x04 \x01(\x05R\x04spec\x12\x1b\n" +
 	"\tlabel_set\x18\x05 \x01(\x05R\blabelSet\x12\x19\n" +
-	"\x05scale\x18\x06 \x01(\x05H\x00R\x05scale\x88\x01\x01\x12\x16\n" +
-	"\x06amount\x18\a \x01(\tR\x06amount\x12\x1f\n" +
+	"\x05scale\x18\x06 \x01(\x05H\x00R\x05scale\x88\x01\x01\x12\x1c\n" +
+	"\x06amount\x18\a \x01(\tB\x04\x90\xb5\x18\x04R\x06amount\x12\x1f\n" +
 	"\breplicas\x18\b \x01(\x05H\x01R\breplicas\x88\x01\x01\x12#\n" +
 	"\n" +
 	"percentage\x18\t \x01(\x05H\x02R\n" +
@@ -7450,222 +5003,34 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\ftopology_key\x18\f \x01(\x05R\vtopologyKeyB\b\n" +
 	"\x06_scaleB\v\n" +
 	"\t_replicasB\r\n" +
-	"\v_percentage\"\xb8\x05\n" +
-	"\aDevices\x12\x18\n" +
-	"\astrings\x18\x01 \x03(\tR\astrings\x12)\n" +
-	"\x10kubernetes_minor\x18\x02 \x01(\x05R\x0fkubernetesMinor\x12#\n" +
-	"\rfeature_gates\x18\x03 \x03(\tR\ffeatureGates\x125\n" +
-	"\bcontents\x18\x04 \x03(\v2\x19.trimtab.v1.DeviceContentR\bcontents\x126\n" +
-	"\vdevice_sets\x18\x05 \x03(\v2\x15.trimtab.v1.DeviceSetR\n" +
-	"deviceSets\x12:\n" +
-	"\fcounter_sets\x18\x06 \x03(\v2\x17.trimtab.v1.CounterSetsR\vcounterSets\x12?\n" +
-	"\x0enode_selectors\x18\a \x03(\v2\x18.trimtab.v1.NodeSelectorR\rnodeSelectors\x126\n" +
-	"\x06slices\x18\b \x01(\v2\x1e.trimtab.v1.ResourceSliceTableR\x06slices\x121\n" +
-	"\aclasses\x18\t \x03(\v2\x17.trimtab.v1.DeviceClassR\aclasses\x12<\n" +
-	"\vclaim_specs\x18\n" +
-	" \x03(\v2\x1b.trimtab.v1.DeviceClaimSpecR\n" +
-	"claimSpecs\x126\n" +
-	"\x06claims\x18\v \x01(\v2\x1e.trimtab.v1.ResourceClaimTableR\x06claims\x12<\n" +
-	"\vtaint_rules\x18\f \x03(\v2\x1b.trimtab.v1.DeviceTaintRuleR\n" +
-	"taintRules\x128\n" +
-	"\ttemplates\x18\r \x03(\v2\x1a.trimtab.v1.TemplateSlicesR\ttemplates\"\xa3\x04\n" +
-	"\rDeviceContent\x12;\n" +
-	"\n" +
-	"attributes\x18\x01 \x03(\v2\x1b.trimtab.v1.DeviceAttributeR\n" +
-	"attributes\x12:\n" +
-	"\n" +
-	"capacities\x18\x02 \x03(\v2\x1a.trimtab.v1.DeviceCapacityR\n" +
-	"capacities\x12C\n" +
-	"\x11consumed_counters\x18\x03 \x03(\v2\x16.trimtab.v1.CounterSetR\x10consumedCounters\x12/\n" +
-	"\x06taints\x18\x04 \x03(\v2\x17.trimtab.v1.DeviceTaintR\x06taints\x12<\n" +
-	"\x1aallow_multiple_allocations\x18\x05 \x01(\bR\x18allowMultipleAllocations\x12\x12\n" +
-	"\x04node\x18\x06 \x01(\tR\x04node\x12#\n" +
-	"\rnode_selector\x18\a \x01(\x05R\fnodeSelector\x12\x1b\n" +
-	"\tall_nodes\x18\b \x01(\bR\ballNodes\x12\"\n" +
-	"\rbinds_to_node\x18\t \x01(\bR\vbindsToNode\x12-\n" +
-	"\x12binding_conditions\x18\n" +
-	" \x03(\tR\x11bindingConditions\x12<\n" +
-	"\x1abinding_failure_conditions\x18\v \x03(\tR\x18bindingFailureConditions\"\xfc\x01\n" +
-	"\x0fDeviceAttribute\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
-	"\tint_value\x18\x02 \x01(\x03H\x00R\bintValue\x12\x1f\n" +
-	"\n" +
-	"bool_value\x18\x03 \x01(\bH\x00R\tboolValue\x12#\n" +
-	"\fstring_value\x18\x04 \x01(\tH\x00R\vstringValue\x12%\n" +
-	"\rversion_value\x18\x05 \x01(\tH\x00R\fversionValue\x12@\n" +
-	"\n" +
-	"list_value\x18\x06 \x01(\v2\x1f.trimtab.v1.DeviceAttributeListH\x00R\tlistValueB\a\n" +
-	"\x05value\"u\n" +
-	"\x13DeviceAttributeList\x12\x12\n" +
-	"\x04ints\x18\x01 \x03(\x03R\x04ints\x12\x14\n" +
-	"\x05bools\x18\x02 \x03(\bR\x05bools\x12\x18\n" +
-	"\astrings\x18\x03 \x03(\tR\astrings\x12\x1a\n" +
-	"\bversions\x18\x04 \x03(\tR\bversions\"\xe1\x01\n" +
-	"\x0eDeviceCapacity\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12'\n" +
-	"\x0fdefault_request\x18\x03 \x01(\tR\x0edefaultRequest\x12!\n" +
-	"\fvalid_values\x18\x04 \x03(\tR\vvalidValues\x12:\n" +
-	"\vvalid_range\x18\x05 \x01(\v2\x19.trimtab.v1.CapacityRangeR\n" +
-	"validRange\x12\x1d\n" +
-	"\n" +
-	"has_policy\x18\x06 \x01(\bR\thasPolicy\"G\n" +
-	"\rCapacityRange\x12\x10\n" +
-	"\x03min\x18\x01 \x01(\tR\x03min\x12\x10\n" +
-	"\x03max\x18\x02 \x01(\tR\x03max\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\tR\x04step\"W\n" +
-	"\n" +
-	"CounterSet\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
-	"\bcounters\x18\x02 \x03(\v2\x19.trimtab.v1.NamedQuantityR\bcounters\"9\n" +
-	"\rNamedQuantity\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"M\n" +
-	"\vDeviceTaint\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x03 \x01(\tR\x06effect\"=\n" +
-	"\tDeviceSet\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\x05R\x05names\x12\x1a\n" +
-	"\bcontents\x18\x02 \x03(\x05R\bcontents\"9\n" +
-	"\vCounterSets\x12*\n" +
-	"\x04sets\x18\x01 \x03(\v2\x16.trimtab.v1.CounterSetR\x04sets\"\xdf\x02\n" +
-	"\x12ResourceSliceTable\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x14\n" +
-	"\x05names\x18\x02 \x01(\fR\x05names\x12!\n" +
-	"\fname_lengths\x18\x03 \x01(\fR\vnameLengths\x12\x16\n" +
-	"\x06driver\x18\x04 \x01(\fR\x06driver\x12\x12\n" +
-	"\x04pool\x18\x05 \x01(\fR\x04pool\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x06 \x01(\fR\n" +
-	"generation\x12\x1f\n" +
-	"\vslice_count\x18\a \x01(\fR\n" +
-	"sliceCount\x12\x12\n" +
-	"\x04node\x18\b \x01(\fR\x04node\x12#\n" +
-	"\rnode_selector\x18\t \x01(\fR\fnodeSelector\x12\x14\n" +
-	"\x05flags\x18\n" +
-	" \x01(\fR\x05flags\x12\x1d\n" +
-	"\n" +
-	"device_set\x18\v \x01(\fR\tdeviceSet\x12\x1f\n" +
-	"\vcounter_set\x18\f \x01(\fR\n" +
-	"counterSet\"\xba\x01\n" +
-	"\vDeviceClass\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tselectors\x18\x02 \x03(\tR\tselectors\x124\n" +
-	"\x16extended_resource_name\x18\x03 \x01(\tR\x14extendedResourceName\x12\x18\n" +
-	"\acreated\x18\x04 \x01(\x03R\acreated\x12)\n" +
-	"\x10unknown_selector\x18\x05 \x01(\bR\x0funknownSelector\"\x88\x01\n" +
-	"\x0fDeviceClaimSpec\x125\n" +
-	"\brequests\x18\x01 \x03(\v2\x19.trimtab.v1.DeviceRequestR\brequests\x12>\n" +
-	"\vconstraints\x18\x02 \x03(\v2\x1c.trimtab.v1.DeviceConstraintR\vconstraints\"\xb1\x01\n" +
-	"\rDeviceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
-	"\falternatives\x18\x02 \x03(\v2\x1c.trimtab.v1.DeviceSubRequestR\falternatives\x12'\n" +
-	"\x0ffirst_available\x18\x03 \x01(\bR\x0efirstAvailable\x12!\n" +
-	"\fadmin_access\x18\x04 \x01(\bR\vadminAccess\"\xde\x02\n" +
-	"\x10DeviceSubRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x1c\n" +
-	"\tselectors\x18\x03 \x03(\tR\tselectors\x129\n" +
-	"\x04mode\x18\x04 \x01(\x0e2%.trimtab.v1.DeviceAllocationMode.CodeR\x04mode\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\x03R\x05count\x12>\n" +
-	"\vtolerations\x18\x06 \x03(\v2\x1c.trimtab.v1.DeviceTolerationR\vtolerations\x129\n" +
-	"\n" +
-	"capacities\x18\a \x03(\v2\x19.trimtab.v1.NamedQuantityR\n" +
-	"capacities\x12)\n" +
-	"\x10unknown_selector\x18\b \x01(\bR\x0funknownSelector\"T\n" +
-	"\x14DeviceAllocationMode\"<\n" +
-	"\x04Code\x12\x0f\n" +
-	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vEXACT_COUNT\x10\x01\x12\a\n" +
-	"\x03ALL\x10\x02\x12\t\n" +
-	"\x05OTHER\x10\x03\"n\n" +
-	"\x10DeviceToleration\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
-	"\boperator\x18\x02 \x01(\tR\boperator\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x04 \x01(\tR\x06effect\"\x86\x01\n" +
-	"\x10DeviceConstraint\x12\x1a\n" +
-	"\brequests\x18\x01 \x03(\tR\brequests\x12'\n" +
-	"\x0fmatch_attribute\x18\x02 \x01(\tR\x0ematchAttribute\x12-\n" +
-	"\x12distinct_attribute\x18\x03 \x01(\tR\x11distinctAttribute\"\xf5\x05\n" +
-	"\x12ResourceClaimTable\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
-	"\x05names\x18\x03 \x01(\fR\x05names\x12!\n" +
-	"\fname_lengths\x18\x04 \x01(\fR\vnameLengths\x12\x12\n" +
-	"\x04spec\x18\x05 \x01(\fR\x04spec\x12\x12\n" +
-	"\x04pods\x18\x06 \x01(\fR\x04pods\x12\x1f\n" +
-	"\vpod_lengths\x18\a \x01(\fR\n" +
-	"podLengths\x12\x1b\n" +
-	"\tpod_claim\x18\b \x01(\fR\bpodClaim\x12\x14\n" +
-	"\x05flags\x18\t \x01(\fR\x05flags\x12\x12\n" +
-	"\x04node\x18\n" +
-	" \x01(\fR\x04node\x12#\n" +
-	"\rnode_selector\x18\v \x01(\fR\fnodeSelector\x12!\n" +
-	"\fresult_claim\x18\f \x01(\fR\vresultClaim\x12#\n" +
-	"\rresult_driver\x18\r \x01(\fR\fresultDriver\x12\x1f\n" +
-	"\vresult_pool\x18\x0e \x01(\fR\n" +
-	"resultPool\x12#\n" +
-	"\rresult_device\x18\x0f \x01(\fR\fresultDevice\x12%\n" +
-	"\x0eresult_request\x18\x10 \x01(\fR\rresultRequest\x12!\n" +
-	"\fresult_flags\x18\x11 \x01(\fR\vresultFlags\x12'\n" +
-	"\x0fcapacity_result\x18\x12 \x01(\fR\x0ecapacityResult\x12#\n" +
-	"\rcapacity_name\x18\x13 \x01(\fR\fcapacityName\x12'\n" +
-	"\x0fcapacity_amount\x18\x14 \x01(\fR\x0ecapacityAmount\x12%\n" +
-	"\x0econsumer_claim\x18\x15 \x01(\fR\rconsumerClaim\x12\x1c\n" +
-	"\tconsumers\x18\x16 \x01(\fR\tconsumers\x12)\n" +
-	"\x10consumer_lengths\x18\x17 \x01(\fR\x0fconsumerLengths\"\xb2\x01\n" +
-	"\x0fDeviceTaintRule\x12\x1b\n" +
-	"\x06driver\x18\x01 \x01(\tH\x00R\x06driver\x88\x01\x01\x12\x17\n" +
-	"\x04pool\x18\x02 \x01(\tH\x01R\x04pool\x88\x01\x01\x12\x1b\n" +
-	"\x06device\x18\x03 \x01(\tH\x02R\x06device\x88\x01\x01\x12-\n" +
-	"\x05taint\x18\x04 \x01(\v2\x17.trimtab.v1.DeviceTaintR\x05taintB\t\n" +
-	"\a_driverB\a\n" +
-	"\x05_poolB\t\n" +
-	"\a_device\"b\n" +
-	"\x0eTemplateSlices\x12\x1d\n" +
-	"\n" +
-	"node_group\x18\x01 \x01(\tR\tnodeGroup\x121\n" +
-	"\x06slices\x18\x02 \x03(\v2\x19.trimtab.v1.TemplateSliceR\x06slices\"\xb6\x01\n" +
-	"\rTemplateSlice\x12\x16\n" +
-	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1d\n" +
-	"\n" +
-	"device_set\x18\x03 \x01(\x05R\tdeviceSet\x12\x1f\n" +
-	"\vcounter_set\x18\x04 \x01(\x05R\n" +
-	"counterSet\x129\n" +
-	"\x19per_device_node_selection\x18\x05 \x01(\bR\x16perDeviceNodeSelection\"\x86\x01\n" +
+	"\v_percentage\"\x86\x01\n" +
 	"\x10CapacityRequests\x129\n" +
 	"\n" +
 	"dictionary\x18\x01 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x127\n" +
-	"\brequests\x18\x02 \x03(\v2\x1b.trimtab.v1.CapacityRequestR\brequests\"\x98\x04\n" +
+	"\brequests\x18\x02 \x03(\v2\x1b.trimtab.v1.CapacityRequestR\brequests\"\xc0\x04\n" +
 	"\x0fCapacityRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x1d\n" +
-	"\acreated\x18\x04 \x01(\x03H\x00R\acreated\x88\x01\x01\x12\x1d\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x1d\n" +
 	"\n" +
-	"class_name\x18\x05 \x01(\tR\tclassName\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\x125\n" +
-	"\bpod_sets\x18\a \x03(\v2\x1a.trimtab.v1.CapacityPodSetR\apodSets\x12'\n" +
-	"\rvalid_until_s\x18\b \x01(\x03H\x01R\vvalidUntilS\x88\x01\x01\x12\x19\n" +
+	"class_name\x18\x05 \x01(\tR\tclassName\x12\x1e\n" +
+	"\aproblem\x18\x06 \x01(\tB\x04\x90\xb5\x18\x03R\aproblem\x125\n" +
+	"\bpod_sets\x18\a \x03(\v2\x1a.trimtab.v1.CapacityPodSetR\apodSets\x12=\n" +
+	"\rmax_seek_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12\x19\n" +
 	"\bno_retry\x18\t \x01(\bR\anoRetry\x12-\n" +
 	"\x12processor_instance\x18\n" +
-	" \x01(\tR\x11processorInstance\x12%\n" +
-	"\vprovisioned\x18\v \x01(\x03H\x02R\vprovisioned\x88\x01\x01\x12\x16\n" +
+	" \x01(\tR\x11processorInstance\x12A\n" +
+	"\x0eprovision_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rprovisionTime\x12\x16\n" +
 	"\x06failed\x18\f \x01(\bR\x06failed\x12'\n" +
 	"\x0fbooking_expired\x18\r \x01(\bR\x0ebookingExpired\x12)\n" +
-	"\x10capacity_revoked\x18\x0e \x01(\bR\x0fcapacityRevokedB\n" +
-	"\n" +
-	"\b_createdB\x10\n" +
-	"\x0e_valid_until_sB\x0e\n" +
-	"\f_provisioned\"W\n" +
+	"\x10capacity_revoked\x18\x0e \x01(\bR\x0fcapacityRevoked\"W\n" +
 	"\x0eCapacityPodSet\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\x05R\x04spec\x12\x1b\n" +
 	"\tlabel_set\x18\x02 \x01(\x05R\blabelSet\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05countb\x06proto3"
+	"\x05count\x18\x03 \x01(\x05R\x05countP\x02P\x04b\x06proto3"
 
 var (
 	file_trimtab_v1_snapshot_proto_rawDescOnce sync.Once
@@ -7679,207 +5044,157 @@ func file_trimtab_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_snapshot_proto_rawDescData
 }
 
-var file_trimtab_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_trimtab_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_trimtab_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_trimtab_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_trimtab_v1_snapshot_proto_goTypes = []any{
 	(PodPhase_Code)(0),                // 0: trimtab.v1.PodPhase.Code
 	(RestartPolicy_Code)(0),           // 1: trimtab.v1.RestartPolicy.Code
 	(SafeToEvict_Code)(0),             // 2: trimtab.v1.SafeToEvict.Code
-	(LabelOperator_Code)(0),           // 3: trimtab.v1.LabelOperator.Code
-	(TaintEffect_Code)(0),             // 4: trimtab.v1.TaintEffect.Code
-	(TolerationOperator_Code)(0),      // 5: trimtab.v1.TolerationOperator.Code
-	(VolumeState_Code)(0),             // 6: trimtab.v1.VolumeState.Code
-	(NodeGroupHealth_Code)(0),         // 7: trimtab.v1.NodeGroupHealth.Code
-	(PodGroupPolicy_Code)(0),          // 8: trimtab.v1.PodGroupPolicy.Code
-	(PodGroupDisruptionMode_Code)(0),  // 9: trimtab.v1.PodGroupDisruptionMode.Code
-	(DeviceAllocationMode_Code)(0),    // 10: trimtab.v1.DeviceAllocationMode.Code
-	(*ClusterSnapshot)(nil),           // 11: trimtab.v1.ClusterSnapshot
-	(*SnapshotDelta)(nil),             // 12: trimtab.v1.SnapshotDelta
-	(*LabelSets)(nil),                 // 13: trimtab.v1.LabelSets
-	(*PodDictionary)(nil),             // 14: trimtab.v1.PodDictionary
-	(*PodTable)(nil),                  // 15: trimtab.v1.PodTable
-	(*PodPhase)(nil),                  // 16: trimtab.v1.PodPhase
-	(*PodSpec)(nil),                   // 17: trimtab.v1.PodSpec
-	(*PodClaim)(nil),                  // 18: trimtab.v1.PodClaim
-	(*ExtendedDeviceRequest)(nil),     // 19: trimtab.v1.ExtendedDeviceRequest
-	(*RestartPolicy)(nil),             // 20: trimtab.v1.RestartPolicy
-	(*SafeToEvict)(nil),               // 21: trimtab.v1.SafeToEvict
-	(*ResourceAmount)(nil),            // 22: trimtab.v1.ResourceAmount
-	(*LabelPair)(nil),                 // 23: trimtab.v1.LabelPair
-	(*LabelOperator)(nil),             // 24: trimtab.v1.LabelOperator
-	(*LabelRequirement)(nil),          // 25: trimtab.v1.LabelRequirement
-	(*LabelSelector)(nil),             // 26: trimtab.v1.LabelSelector
-	(*NodeSelector)(nil),              // 27: trimtab.v1.NodeSelector
-	(*NodeSelectorTerm)(nil),          // 28: trimtab.v1.NodeSelectorTerm
-	(*TaintEffect)(nil),               // 29: trimtab.v1.TaintEffect
-	(*Taint)(nil),                     // 30: trimtab.v1.Taint
-	(*TolerationOperator)(nil),        // 31: trimtab.v1.TolerationOperator
-	(*Toleration)(nil),                // 32: trimtab.v1.Toleration
-	(*HostPort)(nil),                  // 33: trimtab.v1.HostPort
-	(*PodAffinityTerm)(nil),           // 34: trimtab.v1.PodAffinityTerm
-	(*WeightedPodAffinityTerm)(nil),   // 35: trimtab.v1.WeightedPodAffinityTerm
-	(*TopologySpreadConstraint)(nil),  // 36: trimtab.v1.TopologySpreadConstraint
-	(*Volume)(nil),                    // 37: trimtab.v1.Volume
-	(*VolumeState)(nil),               // 38: trimtab.v1.VolumeState
-	(*Node)(nil),                      // 39: trimtab.v1.Node
-	(*VolumeDrivers)(nil),             // 40: trimtab.v1.VolumeDrivers
-	(*NodeTemplate)(nil),              // 41: trimtab.v1.NodeTemplate
-	(*TemplatePod)(nil),               // 42: trimtab.v1.TemplatePod
-	(*AttachLimit)(nil),               // 43: trimtab.v1.AttachLimit
-	(*NodeGroup)(nil),                 // 44: trimtab.v1.NodeGroup
-	(*NodeGroupHealth)(nil),           // 45: trimtab.v1.NodeGroupHealth
-	(*Owner)(nil),                     // 46: trimtab.v1.Owner
-	(*PodGroup)(nil),                  // 47: trimtab.v1.PodGroup
-	(*PodGroupPolicy)(nil),            // 48: trimtab.v1.PodGroupPolicy
-	(*PodGroupDisruptionMode)(nil),    // 49: trimtab.v1.PodGroupDisruptionMode
-	(*PodDisruptionBudget)(nil),       // 50: trimtab.v1.PodDisruptionBudget
-	(*PodDisruptionBudgetStatus)(nil), // 51: trimtab.v1.PodDisruptionBudgetStatus
-	(*Namespace)(nil),                 // 52: trimtab.v1.Namespace
-	(*ActuationStatus)(nil),           // 53: trimtab.v1.ActuationStatus
-	(*DeletionInProgress)(nil),        // 54: trimtab.v1.DeletionInProgress
-	(*RecentEviction)(nil),            // 55: trimtab.v1.RecentEviction
-	(*SlackRequests)(nil),             // 56: trimtab.v1.SlackRequests
-	(*SlackRequest)(nil),              // 57: trimtab.v1.SlackRequest
-	(*Devices)(nil),                   // 58: trimtab.v1.Devices
-	(*DeviceContent)(nil),             // 59: trimtab.v1.DeviceContent
-	(*DeviceAttribute)(nil),           // 60: trimtab.v1.DeviceAttribute
-	(*DeviceAttributeList)(nil),       // 61: trimtab.v1.DeviceAttributeList
-	(*DeviceCapacity)(nil),            // 62: trimtab.v1.DeviceCapacity
-	(*CapacityRange)(nil),             // 63: trimtab.v1.CapacityRange
-	(*CounterSet)(nil),                // 64: trimtab.v1.CounterSet
-	(*NamedQuantity)(nil),             // 65: trimtab.v1.NamedQuantity
-	(*DeviceTaint)(nil),               // 66: trimtab.v1.DeviceTaint
-	(*DeviceSet)(nil),                 // 67: trimtab.v1.DeviceSet
-	(*CounterSets)(nil),               // 68: trimtab.v1.CounterSets
-	(*ResourceSliceTable)(nil),        // 69: trimtab.v1.ResourceSliceTable
-	(*DeviceClass)(nil),               // 70: trimtab.v1.DeviceClass
-	(*DeviceClaimSpec)(nil),           // 71: trimtab.v1.DeviceClaimSpec
-	(*DeviceRequest)(nil),             // 72: trimtab.v1.DeviceRequest
-	(*DeviceSubRequest)(nil),          // 73: trimtab.v1.DeviceSubRequest
-	(*DeviceAllocationMode)(nil),      // 74: trimtab.v1.DeviceAllocationMode
-	(*DeviceToleration)(nil),          // 75: trimtab.v1.DeviceToleration
-	(*DeviceConstraint)(nil),          // 76: trimtab.v1.DeviceConstraint
-	(*ResourceClaimTable)(nil),        // 77: trimtab.v1.ResourceClaimTable
-	(*DeviceTaintRule)(nil),           // 78: trimtab.v1.DeviceTaintRule
-	(*TemplateSlices)(nil),            // 79: trimtab.v1.TemplateSlices
-	(*TemplateSlice)(nil),             // 80: trimtab.v1.TemplateSlice
-	(*CapacityRequests)(nil),          // 81: trimtab.v1.CapacityRequests
-	(*CapacityRequest)(nil),           // 82: trimtab.v1.CapacityRequest
-	(*CapacityPodSet)(nil),            // 83: trimtab.v1.CapacityPodSet
-	(*timestamppb.Timestamp)(nil),     // 84: google.protobuf.Timestamp
+	(TaintEffect_Code)(0),             // 3: trimtab.v1.TaintEffect.Code
+	(TolerationOperator_Code)(0),      // 4: trimtab.v1.TolerationOperator.Code
+	(VolumeState_Code)(0),             // 5: trimtab.v1.VolumeState.Code
+	(NodeGroupHealth_Code)(0),         // 6: trimtab.v1.NodeGroupHealth.Code
+	(PodGroupPolicy_Code)(0),          // 7: trimtab.v1.PodGroupPolicy.Code
+	(PodGroupDisruptionMode_Code)(0),  // 8: trimtab.v1.PodGroupDisruptionMode.Code
+	(*ClusterSnapshot)(nil),           // 9: trimtab.v1.ClusterSnapshot
+	(*SnapshotDelta)(nil),             // 10: trimtab.v1.SnapshotDelta
+	(*LabelSets)(nil),                 // 11: trimtab.v1.LabelSets
+	(*PodDictionary)(nil),             // 12: trimtab.v1.PodDictionary
+	(*PodTable)(nil),                  // 13: trimtab.v1.PodTable
+	(*PodPhase)(nil),                  // 14: trimtab.v1.PodPhase
+	(*PodSpec)(nil),                   // 15: trimtab.v1.PodSpec
+	(*PodClaim)(nil),                  // 16: trimtab.v1.PodClaim
+	(*ExtendedDeviceRequest)(nil),     // 17: trimtab.v1.ExtendedDeviceRequest
+	(*RestartPolicy)(nil),             // 18: trimtab.v1.RestartPolicy
+	(*SafeToEvict)(nil),               // 19: trimtab.v1.SafeToEvict
+	(*ResourceAmount)(nil),            // 20: trimtab.v1.ResourceAmount
+	(*LabelPair)(nil),                 // 21: trimtab.v1.LabelPair
+	(*TaintEffect)(nil),               // 22: trimtab.v1.TaintEffect
+	(*Taint)(nil),                     // 23: trimtab.v1.Taint
+	(*TolerationOperator)(nil),        // 24: trimtab.v1.TolerationOperator
+	(*Toleration)(nil),                // 25: trimtab.v1.Toleration
+	(*HostPort)(nil),                  // 26: trimtab.v1.HostPort
+	(*PodAffinityTerm)(nil),           // 27: trimtab.v1.PodAffinityTerm
+	(*WeightedPodAffinityTerm)(nil),   // 28: trimtab.v1.WeightedPodAffinityTerm
+	(*TopologySpreadConstraint)(nil),  // 29: trimtab.v1.TopologySpreadConstraint
+	(*Volume)(nil),                    // 30: trimtab.v1.Volume
+	(*VolumeState)(nil),               // 31: trimtab.v1.VolumeState
+	(*Node)(nil),                      // 32: trimtab.v1.Node
+	(*VolumeDrivers)(nil),             // 33: trimtab.v1.VolumeDrivers
+	(*NodeTemplate)(nil),              // 34: trimtab.v1.NodeTemplate
+	(*TemplatePod)(nil),               // 35: trimtab.v1.TemplatePod
+	(*AttachLimit)(nil),               // 36: trimtab.v1.AttachLimit
+	(*NodeGroup)(nil),                 // 37: trimtab.v1.NodeGroup
+	(*NodeGroupHealth)(nil),           // 38: trimtab.v1.NodeGroupHealth
+	(*Owner)(nil),                     // 39: trimtab.v1.Owner
+	(*PodGroup)(nil),                  // 40: trimtab.v1.PodGroup
+	(*PodGroupPolicy)(nil),            // 41: trimtab.v1.PodGroupPolicy
+	(*PodGroupDisruptionMode)(nil),    // 42: trimtab.v1.PodGroupDisruptionMode
+	(*PodDisruptionBudget)(nil),       // 43: trimtab.v1.PodDisruptionBudget
+	(*PodDisruptionBudgetStatus)(nil), // 44: trimtab.v1.PodDisruptionBudgetStatus
+	(*Namespace)(nil),                 // 45: trimtab.v1.Namespace
+	(*ActuationStatus)(nil),           // 46: trimtab.v1.ActuationStatus
+	(*DeletionInProgress)(nil),        // 47: trimtab.v1.DeletionInProgress
+	(*RecentEviction)(nil),            // 48: trimtab.v1.RecentEviction
+	(*SlackRequests)(nil),             // 49: trimtab.v1.SlackRequests
+	(*SlackRequest)(nil),              // 50: trimtab.v1.SlackRequest
+	(*CapacityRequests)(nil),          // 51: trimtab.v1.CapacityRequests
+	(*CapacityRequest)(nil),           // 52: trimtab.v1.CapacityRequest
+	(*CapacityPodSet)(nil),            // 53: trimtab.v1.CapacityPodSet
+	(*Devices)(nil),                   // 54: trimtab.v1.Devices
+	(*NodeSelector)(nil),              // 55: trimtab.v1.NodeSelector
+	(*durationpb.Duration)(nil),       // 56: google.protobuf.Duration
+	(*DeviceClaimSpec)(nil),           // 57: trimtab.v1.DeviceClaimSpec
+	(*LabelSelector)(nil),             // 58: trimtab.v1.LabelSelector
+	(*timestamppb.Timestamp)(nil),     // 59: google.protobuf.Timestamp
 }
 var file_trimtab_v1_snapshot_proto_depIdxs = []int32{
-	13,  // 0: trimtab.v1.ClusterSnapshot.label_sets:type_name -> trimtab.v1.LabelSets
-	17,  // 1: trimtab.v1.ClusterSnapshot.pod_specs:type_name -> trimtab.v1.PodSpec
-	37,  // 2: trimtab.v1.ClusterSnapshot.volumes:type_name -> trimtab.v1.Volume
-	15,  // 3: trimtab.v1.ClusterSnapshot.pods:type_name -> trimtab.v1.PodTable
-	39,  // 4: trimtab.v1.ClusterSnapshot.nodes:type_name -> trimtab.v1.Node
-	44,  // 5: trimtab.v1.ClusterSnapshot.node_groups:type_name -> trimtab.v1.NodeGroup
-	46,  // 6: trimtab.v1.ClusterSnapshot.owners:type_name -> trimtab.v1.Owner
-	50,  // 7: trimtab.v1.ClusterSnapshot.pod_disruption_budgets:type_name -> trimtab.v1.PodDisruptionBudget
-	52,  // 8: trimtab.v1.ClusterSnapshot.namespaces:type_name -> trimtab.v1.Namespace
-	53,  // 9: trimtab.v1.ClusterSnapshot.actuation_status:type_name -> trimtab.v1.ActuationStatus
-	56,  // 10: trimtab.v1.ClusterSnapshot.slack_requests:type_name -> trimtab.v1.SlackRequests
-	58,  // 11: trimtab.v1.ClusterSnapshot.devices:type_name -> trimtab.v1.Devices
-	47,  // 12: trimtab.v1.ClusterSnapshot.pod_groups:type_name -> trimtab.v1.PodGroup
-	81,  // 13: trimtab.v1.ClusterSnapshot.capacity_requests:type_name -> trimtab.v1.CapacityRequests
-	11,  // 14: trimtab.v1.SnapshotDelta.changed:type_name -> trimtab.v1.ClusterSnapshot
-	13,  // 15: trimtab.v1.PodDictionary.label_sets:type_name -> trimtab.v1.LabelSets
-	17,  // 16: trimtab.v1.PodDictionary.pod_specs:type_name -> trimtab.v1.PodSpec
-	22,  // 17: trimtab.v1.PodSpec.requests:type_name -> trimtab.v1.ResourceAmount
-	23,  // 18: trimtab.v1.PodSpec.node_selector:type_name -> trimtab.v1.LabelPair
-	27,  // 19: trimtab.v1.PodSpec.node_affinity:type_name -> trimtab.v1.NodeSelector
-	32,  // 20: trimtab.v1.PodSpec.tolerations:type_name -> trimtab.v1.Toleration
-	33,  // 21: trimtab.v1.PodSpec.host_ports:type_name -> trimtab.v1.HostPort
-	34,  // 22: trimtab.v1.PodSpec.pod_affinity:type_name -> trimtab.v1.PodAffinityTerm
-	34,  // 23: trimtab.v1.PodSpec.pod_anti_affinity:type_name -> trimtab.v1.PodAffinityTerm
-	36,  // 24: trimtab.v1.PodSpec.topology_spread:type_name -> trimtab.v1.TopologySpreadConstraint
-	1,   // 25: trimtab.v1.PodSpec.restart_policy:type_name -> trimtab.v1.RestartPolicy.Code
-	2,   // 26: trimtab.v1.PodSpec.safe_to_evict:type_name -> trimtab.v1.SafeToEvict.Code
-	35,  // 27: trimtab.v1.PodSpec.preferred_pod_anti_affinity:type_name -> trimtab.v1.WeightedPodAffinityTerm
-	18,  // 28: trimtab.v1.PodSpec.claims:type_name -> trimtab.v1.PodClaim
-	19,  // 29: trimtab.v1.PodSpec.extended_device_requests:type_name -> trimtab.v1.ExtendedDeviceRequest
-	71,  // 30: trimtab.v1.PodClaim.spec:type_name -> trimtab.v1.DeviceClaimSpec
-	3,   // 31: trimtab.v1.LabelRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	25,  // 32: trimtab.v1.LabelSelector.requirements:type_name -> trimtab.v1.LabelRequirement
-	28,  // 33: trimtab.v1.NodeSelector.terms:type_name -> trimtab.v1.NodeSelectorTerm
-	25,  // 34: trimtab.v1.NodeSelectorTerm.match_expressions:type_name -> trimtab.v1.LabelRequirement
-	25,  // 35: trimtab.v1.NodeSelectorTerm.match_fields:type_name -> trimtab.v1.LabelRequirement
-	4,   // 36: trimtab.v1.Taint.effect:type_name -> trimtab.v1.TaintEffect.Code
-	5,   // 37: trimtab.v1.Toleration.operator:type_name -> trimtab.v1.TolerationOperator.Code
-	4,   // 38: trimtab.v1.Toleration.effect:type_name -> trimtab.v1.TaintEffect.Code
-	26,  // 39: trimtab.v1.PodAffinityTerm.selector:type_name -> trimtab.v1.LabelSelector
-	26,  // 40: trimtab.v1.PodAffinityTerm.namespace_selector:type_name -> trimtab.v1.LabelSelector
-	34,  // 41: trimtab.v1.WeightedPodAffinityTerm.term:type_name -> trimtab.v1.PodAffinityTerm
-	26,  // 42: trimtab.v1.TopologySpreadConstraint.selector:type_name -> trimtab.v1.LabelSelector
-	6,   // 43: trimtab.v1.Volume.state:type_name -> trimtab.v1.VolumeState.Code
-	27,  // 44: trimtab.v1.Volume.node_affinity:type_name -> trimtab.v1.NodeSelector
-	23,  // 45: trimtab.v1.Volume.zone_labels:type_name -> trimtab.v1.LabelPair
-	30,  // 46: trimtab.v1.Node.taints:type_name -> trimtab.v1.Taint
-	84,  // 47: trimtab.v1.Node.ready_transition_time:type_name -> google.protobuf.Timestamp
-	84,  // 48: trimtab.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	43,  // 49: trimtab.v1.Node.attach_limits:type_name -> trimtab.v1.AttachLimit
-	40,  // 50: trimtab.v1.Node.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
-	30,  // 51: trimtab.v1.NodeTemplate.taints:type_name -> trimtab.v1.Taint
-	43,  // 52: trimtab.v1.NodeTemplate.attach_limits:type_name -> trimtab.v1.AttachLimit
-	42,  // 53: trimtab.v1.NodeTemplate.daemonset_pods:type_name -> trimtab.v1.TemplatePod
-	40,  // 54: trimtab.v1.NodeTemplate.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
-	41,  // 55: trimtab.v1.NodeGroup.template:type_name -> trimtab.v1.NodeTemplate
-	7,   // 56: trimtab.v1.NodeGroup.health:type_name -> trimtab.v1.NodeGroupHealth.Code
-	84,  // 57: trimtab.v1.NodeGroup.backoff_until:type_name -> google.protobuf.Timestamp
-	84,  // 58: trimtab.v1.NodeGroup.last_scale_up_time:type_name -> google.protobuf.Timestamp
-	84,  // 59: trimtab.v1.NodeGroup.last_deletion_time:type_name -> google.protobuf.Timestamp
-	84,  // 60: trimtab.v1.NodeGroup.last_failure_time:type_name -> google.protobuf.Timestamp
-	26,  // 61: trimtab.v1.Owner.selector:type_name -> trimtab.v1.LabelSelector
-	42,  // 62: trimtab.v1.Owner.pod_template:type_name -> trimtab.v1.TemplatePod
-	22,  // 63: trimtab.v1.Owner.pod_requests:type_name -> trimtab.v1.ResourceAmount
-	8,   // 64: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
-	9,   // 65: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
-	84,  // 66: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 67: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
-	26,  // 68: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
-	51,  // 69: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
-	54,  // 70: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
-	55,  // 71: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
-	84,  // 72: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
-	84,  // 73: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
-	14,  // 74: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	57,  // 75: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
-	22,  // 76: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
-	59,  // 77: trimtab.v1.Devices.contents:type_name -> trimtab.v1.DeviceContent
-	67,  // 78: trimtab.v1.Devices.device_sets:type_name -> trimtab.v1.DeviceSet
-	68,  // 79: trimtab.v1.Devices.counter_sets:type_name -> trimtab.v1.CounterSets
-	27,  // 80: trimtab.v1.Devices.node_selectors:type_name -> trimtab.v1.NodeSelector
-	69,  // 81: trimtab.v1.Devices.slices:type_name -> trimtab.v1.ResourceSliceTable
-	70,  // 82: trimtab.v1.Devices.classes:type_name -> trimtab.v1.DeviceClass
-	71,  // 83: trimtab.v1.Devices.claim_specs:type_name -> trimtab.v1.DeviceClaimSpec
-	77,  // 84: trimtab.v1.Devices.claims:type_name -> trimtab.v1.ResourceClaimTable
-	78,  // 85: trimtab.v1.Devices.taint_rules:type_name -> trimtab.v1.DeviceTaintRule
-	79,  // 86: trimtab.v1.Devices.templates:type_name -> trimtab.v1.TemplateSlices
-	60,  // 87: trimtab.v1.DeviceContent.attributes:type_name -> trimtab.v1.DeviceAttribute
-	62,  // 88: trimtab.v1.DeviceContent.capacities:type_name -> trimtab.v1.DeviceCapacity
-	64,  // 89: trimtab.v1.DeviceContent.consumed_counters:type_name -> trimtab.v1.CounterSet
-	66,  // 90: trimtab.v1.DeviceContent.taints:type_name -> trimtab.v1.DeviceTaint
-	61,  // 91: trimtab.v1.DeviceAttribute.list_value:type_name -> trimtab.v1.DeviceAttributeList
-	63,  // 92: trimtab.v1.DeviceCapacity.valid_range:type_name -> trimtab.v1.CapacityRange
-	65,  // 93: trimtab.v1.CounterSet.counters:type_name -> trimtab.v1.NamedQuantity
-	64,  // 94: trimtab.v1.CounterSets.sets:type_name -> trimtab.v1.CounterSet
-	72,  // 95: trimtab.v1.DeviceClaimSpec.requests:type_name -> trimtab.v1.DeviceRequest
-	76,  // 96: trimtab.v1.DeviceClaimSpec.constraints:type_name -> trimtab.v1.DeviceConstraint
-	73,  // 97: trimtab.v1.DeviceRequest.alternatives:type_name -> trimtab.v1.DeviceSubRequest
-	10,  // 98: trimtab.v1.DeviceSubRequest.mode:type_name -> trimtab.v1.DeviceAllocationMode.Code
-	75,  // 99: trimtab.v1.DeviceSubRequest.tolerations:type_name -> trimtab.v1.DeviceToleration
-	65,  // 100: trimtab.v1.DeviceSubRequest.capacities:type_name -> trimtab.v1.NamedQuantity
-	66,  // 101: trimtab.v1.DeviceTaintRule.taint:type_name -> trimtab.v1.DeviceTaint
-	80,  // 102: trimtab.v1.TemplateSlices.slices:type_name -> trimtab.v1.TemplateSlice
-	14,  // 103: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	82,  // 104: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
-	83,  // 105: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
-	106, // [106:106] is the sub-list for method output_type
-	106, // [106:106] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	11, // 0: trimtab.v1.ClusterSnapshot.label_sets:type_name -> trimtab.v1.LabelSets
+	15, // 1: trimtab.v1.ClusterSnapshot.pod_specs:type_name -> trimtab.v1.PodSpec
+	30, // 2: trimtab.v1.ClusterSnapshot.volumes:type_name -> trimtab.v1.Volume
+	13, // 3: trimtab.v1.ClusterSnapshot.pods:type_name -> trimtab.v1.PodTable
+	32, // 4: trimtab.v1.ClusterSnapshot.nodes:type_name -> trimtab.v1.Node
+	37, // 5: trimtab.v1.ClusterSnapshot.node_groups:type_name -> trimtab.v1.NodeGroup
+	39, // 6: trimtab.v1.ClusterSnapshot.owners:type_name -> trimtab.v1.Owner
+	43, // 7: trimtab.v1.ClusterSnapshot.pod_disruption_budgets:type_name -> trimtab.v1.PodDisruptionBudget
+	45, // 8: trimtab.v1.ClusterSnapshot.namespaces:type_name -> trimtab.v1.Namespace
+	46, // 9: trimtab.v1.ClusterSnapshot.actuation_status:type_name -> trimtab.v1.ActuationStatus
+	49, // 10: trimtab.v1.ClusterSnapshot.slack_requests:type_name -> trimtab.v1.SlackRequests
+	54, // 11: trimtab.v1.ClusterSnapshot.devices:type_name -> trimtab.v1.Devices
+	40, // 12: trimtab.v1.ClusterSnapshot.pod_groups:type_name -> trimtab.v1.PodGroup
+	51, // 13: trimtab.v1.ClusterSnapshot.capacity_requests:type_name -> trimtab.v1.CapacityRequests
+	9,  // 14: trimtab.v1.SnapshotDelta.changed:type_name -> trimtab.v1.ClusterSnapshot
+	11, // 15: trimtab.v1.PodDictionary.label_sets:type_name -> trimtab.v1.LabelSets
+	15, // 16: trimtab.v1.PodDictionary.pod_specs:type_name -> trimtab.v1.PodSpec
+	20, // 17: trimtab.v1.PodSpec.requests:type_name -> trimtab.v1.ResourceAmount
+	21, // 18: trimtab.v1.PodSpec.node_selector:type_name -> trimtab.v1.LabelPair
+	55, // 19: trimtab.v1.PodSpec.node_affinity:type_name -> trimtab.v1.NodeSelector
+	25, // 20: trimtab.v1.PodSpec.tolerations:type_name -> trimtab.v1.Toleration
+	26, // 21: trimtab.v1.PodSpec.host_ports:type_name -> trimtab.v1.HostPort
+	27, // 22: trimtab.v1.PodSpec.pod_affinity:type_name -> trimtab.v1.PodAffinityTerm
+	27, // 23: trimtab.v1.PodSpec.pod_anti_affinity:type_name -> trimtab.v1.PodAffinityTerm
+	29, // 24: trimtab.v1.PodSpec.topology_spread:type_name -> trimtab.v1.TopologySpreadConstraint
+	1,  // 25: trimtab.v1.PodSpec.restart_policy:type_name -> trimtab.v1.RestartPolicy.Code
+	56, // 26: trimtab.v1.PodSpec.termination_grace_period:type_name -> google.protobuf.Duration
+	2,  // 27: trimtab.v1.PodSpec.safe_to_evict:type_name -> trimtab.v1.SafeToEvict.Code
+	56, // 28: trimtab.v1.PodSpec.topology_spread_timeout:type_name -> google.protobuf.Duration
+	56, // 29: trimtab.v1.PodSpec.scale_up_delay:type_name -> google.protobuf.Duration
+	28, // 30: trimtab.v1.PodSpec.preferred_pod_anti_affinity:type_name -> trimtab.v1.WeightedPodAffinityTerm
+	16, // 31: trimtab.v1.PodSpec.claims:type_name -> trimtab.v1.PodClaim
+	17, // 32: trimtab.v1.PodSpec.extended_device_requests:type_name -> trimtab.v1.ExtendedDeviceRequest
+	57, // 33: trimtab.v1.PodClaim.spec:type_name -> trimtab.v1.DeviceClaimSpec
+	3,  // 34: trimtab.v1.Taint.effect:type_name -> trimtab.v1.TaintEffect.Code
+	4,  // 35: trimtab.v1.Toleration.operator:type_name -> trimtab.v1.TolerationOperator.Code
+	3,  // 36: trimtab.v1.Toleration.effect:type_name -> trimtab.v1.TaintEffect.Code
+	58, // 37: trimtab.v1.PodAffinityTerm.selector:type_name -> trimtab.v1.LabelSelector
+	58, // 38: trimtab.v1.PodAffinityTerm.namespace_selector:type_name -> trimtab.v1.LabelSelector
+	27, // 39: trimtab.v1.WeightedPodAffinityTerm.term:type_name -> trimtab.v1.PodAffinityTerm
+	58, // 40: trimtab.v1.TopologySpreadConstraint.selector:type_name -> trimtab.v1.LabelSelector
+	5,  // 41: trimtab.v1.Volume.state:type_name -> trimtab.v1.VolumeState.Code
+	55, // 42: trimtab.v1.Volume.node_affinity:type_name -> trimtab.v1.NodeSelector
+	21, // 43: trimtab.v1.Volume.zone_labels:type_name -> trimtab.v1.LabelPair
+	23, // 44: trimtab.v1.Node.taints:type_name -> trimtab.v1.Taint
+	59, // 45: trimtab.v1.Node.ready_transition_time:type_name -> google.protobuf.Timestamp
+	59, // 46: trimtab.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	36, // 47: trimtab.v1.Node.attach_limits:type_name -> trimtab.v1.AttachLimit
+	33, // 48: trimtab.v1.Node.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
+	23, // 49: trimtab.v1.NodeTemplate.taints:type_name -> trimtab.v1.Taint
+	36, // 50: trimtab.v1.NodeTemplate.attach_limits:type_name -> trimtab.v1.AttachLimit
+	35, // 51: trimtab.v1.NodeTemplate.daemonset_pods:type_name -> trimtab.v1.TemplatePod
+	33, // 52: trimtab.v1.NodeTemplate.volume_drivers:type_name -> trimtab.v1.VolumeDrivers
+	34, // 53: trimtab.v1.NodeGroup.template:type_name -> trimtab.v1.NodeTemplate
+	6,  // 54: trimtab.v1.NodeGroup.health:type_name -> trimtab.v1.NodeGroupHealth.Code
+	59, // 55: trimtab.v1.NodeGroup.backoff_until:type_name -> google.protobuf.Timestamp
+	59, // 56: trimtab.v1.NodeGroup.last_scale_up_time:type_name -> google.protobuf.Timestamp
+	59, // 57: trimtab.v1.NodeGroup.last_deletion_time:type_name -> google.protobuf.Timestamp
+	59, // 58: trimtab.v1.NodeGroup.last_failure_time:type_name -> google.protobuf.Timestamp
+	58, // 59: trimtab.v1.Owner.selector:type_name -> trimtab.v1.LabelSelector
+	35, // 60: trimtab.v1.Owner.pod_template:type_name -> trimtab.v1.TemplatePod
+	20, // 61: trimtab.v1.Owner.pod_requests:type_name -> trimtab.v1.ResourceAmount
+	7,  // 62: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
+	8,  // 63: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
+	59, // 64: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
+	35, // 65: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
+	58, // 66: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
+	44, // 67: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
+	47, // 68: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
+	48, // 69: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
+	59, // 70: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
+	59, // 71: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
+	12, // 72: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	50, // 73: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
+	20, // 74: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
+	12, // 75: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	52, // 76: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
+	59, // 77: trimtab.v1.CapacityRequest.create_time:type_name -> google.protobuf.Timestamp
+	53, // 78: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
+	56, // 79: trimtab.v1.CapacityRequest.max_seek_time:type_name -> google.protobuf.Duration
+	59, // 80: trimtab.v1.CapacityRequest.provision_time:type_name -> google.protobuf.Timestamp
+	81, // [81:81] is the sub-list for method output_type
+	81, // [81:81] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_snapshot_proto_init() }
@@ -7887,31 +5202,24 @@ func file_trimtab_v1_snapshot_proto_init() {
 	if File_trimtab_v1_snapshot_proto != nil {
 		return
 	}
+	file_trimtab_v1_devices_proto_init()
 	file_trimtab_v1_options_proto_init()
+	file_trimtab_v1_selectors_proto_init()
 	file_trimtab_v1_snapshot_proto_msgTypes[6].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[25].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[20].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[23].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[28].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[33].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[35].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[36].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[44].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[46].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[49].OneofWrappers = []any{
-		(*DeviceAttribute_IntValue)(nil),
-		(*DeviceAttribute_BoolValue)(nil),
-		(*DeviceAttribute_StringValue)(nil),
-		(*DeviceAttribute_VersionValue)(nil),
-		(*DeviceAttribute_ListValue)(nil),
-	}
-	file_trimtab_v1_snapshot_proto_msgTypes[67].OneofWrappers = []any{}
-	file_trimtab_v1_snapshot_proto_msgTypes[71].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[30].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[31].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[39].OneofWrappers = []any{}
+	file_trimtab_v1_snapshot_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_snapshot_proto_rawDesc), len(file_trimtab_v1_snapshot_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   73,
+			NumEnums:      9,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

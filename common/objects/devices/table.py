@@ -40,7 +40,7 @@ from trimtab.common.objects.devices.slices import (
     duplicates,
 )
 from trimtab.common.objects.dictionary import Dictionary, int32_column
-from trimtab.common.objects.times import unix_s
+from trimtab.common.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.words import counted
 
@@ -372,7 +372,7 @@ def _classes(classes: Iterable[ResourceDeviceClass], notes: _Notes) -> list[pb.D
                 name=meta.name or "",
                 selectors=texts,
                 extended_resource_name=spec.extended_resource_name or "",
-                created=unix_s(meta.creation_timestamp),
+                create_time=timestamp(meta.creation_timestamp),
                 unknown_selector=is_other,
             )
         )

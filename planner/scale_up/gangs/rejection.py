@@ -11,7 +11,7 @@ from trimtab.planner.scale_up.gang_outcome import Rejection
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.snapshot.columns import Bool, Int64
-from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 _LIMITS: Final = {

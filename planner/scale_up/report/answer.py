@@ -31,7 +31,9 @@ from trimtab.v1.reason_pb2 import NodeGroupReason, SkippedPodReason
 from trimtab.words import counted
 
 Outcome = reason_pb2.ScaleUpResult
-_INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"
+_INCOMPLETE: Final = (
+    "the plan reached its bound while new nodes still required others; a later plan may place more pods"
+)
 
 
 _OBJECTIVES: Final = {
@@ -190,7 +192,7 @@ def _add_options(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     decision.evaluated = len(decision.options)
     decision.not_evaluated = int((history.reasons == NodeGroupReason.NOT_EVALUATED).sum())
     if decision.not_evaluated:
-        why = "others were more promising, or time or the bound ran out"
+        why = "other groups looked better, or the time or the bound ran out"
         decision.detail = f"{counted(decision.not_evaluated, 'node group', ('was', 'were'))} not evaluated: {why}"
     decision.incomplete = not plan.is_complete
     if decision.incomplete:

@@ -30,7 +30,7 @@ def spread_notes(plan: ScaleUpPlan) -> list[str]:
         if len(new) > 1 or (new and there - {None}):
             shown = ", ".join(new[:_SHOWN]) + (", …" if len(new) > _SHOWN else "")
             found.append(
-                f"pods spread over {key} only where there are nodes, as for kube-scheduler: values without nodes "
-                f"({shown}) do not count; with minDomains in the constraint it waits for nodes in as many"
+                f"pods spread only over values of {key} that have nodes, as in kube-scheduler, so not over {shown}; "
+                "minDomains in the constraint makes it wait for nodes in as many"
             )
     return found

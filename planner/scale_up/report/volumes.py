@@ -28,8 +28,8 @@ def attach_notes(plan: ScaleUpPlan) -> list[str]:
             awaited.add((nodes.name[node], driver, known[group][driver]))
     return [
         *(
-            f"new nodes of node group {group} count as without limit for volumes of {driver}, because no node of it "
-            f"and no template states one; state it in spec.template.status.allocatable: attachable-volumes-csi-{driver}"
+            f"new nodes of node group {group} are planned without a limit on volumes of {driver}: neither its nodes "
+            f"nor its template have one; set it in spec.template.status.allocatable: attachable-volumes-csi-{driver}"
             for group, driver in sorted(unknown)
         ),
         *(

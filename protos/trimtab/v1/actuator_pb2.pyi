@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import settings_pb2 as _settings_pb2
 from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
@@ -86,19 +87,17 @@ class ApplyCapacityStatusRequest(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
-    checked.
-    """
+    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked."""
     @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.CapacityAnswer]:
-        """Those of `CapacityRequestsDecision.requests`, none twice; without those
-        whose new nodes the cloud has refused. At most 10,000.
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.CapacityRequestAnswer]:
+        """Those of `CapacityRequestsDecision.requests`, none twice; without those whose new nodes the cloud has refused. At
+        most 10,000.
         """
 
     def __init__(
         self,
         *,
-        requests: _abc.Iterable[_plan_pb2.CapacityAnswer] | None = ...,
+        requests: _abc.Iterable[_plan_pb2.CapacityRequestAnswer] | None = ...,
         epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -123,18 +122,14 @@ class ApplyCapacityStatusResponse(_message.Message):
     written_count: _builtins.int
     """Requests whose status was written."""
     unchanged_count: _builtins.int
-    """Requests that had the status already, that no longer exist, or that are
-    another object of the same name.
-    """
+    """Requests that had the status already, that no longer exist, or that are another object of the same name."""
     failed_count: _builtins.int
     """Requests that could not be written."""
     left_count: _builtins.int
     """Requests left for the next call by the limit of one call."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why requests could not be written, for people, as "namespace/name: why"; the
-        first 100.
-        """
+        """Why requests could not be written, for people, as "namespace/name: why"; the first 100."""
 
     def __init__(
         self,
@@ -167,24 +162,18 @@ class StartDeletionRequest(_message.Message):
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, lowering/, registration/, replacement/ and wave/ of the
-    actuator's own requests. REQUIRED.
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+    registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
     max_parallelism: _builtins.int
-    """Most nodes being deleted at a time, including those in progress. OPTIONAL:
-    0 = the actuator's own limit.
-    """
+    """Most nodes being deleted at a time, including those in progress. OPTIONAL: 0 = the actuator's own limit."""
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time, including those in progress. OPTIONAL:
-    0 = the actuator's own limit.
-    """
+    """Most nodes being drained at a time, including those in progress. OPTIONAL: 0 = the actuator's own limit."""
     epoch: _builtins.int
-    """Epoch of the caller's leadership; increases with each new leader, such as
-    `Lease.epoch` of the reference loop. A request with a lower epoch than one
-    that was accepted before is refused with FAILED_PRECONDITION /
+    """Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+    request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
     EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
     """
     @_builtins.property
@@ -193,9 +182,8 @@ class StartDeletionRequest(_message.Message):
 
     @_builtins.property
     def plan_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the plan (`PlanRequest.now`). All nodes are refused when it is too
-        old, or further ahead of the actuator's clock than its `--max-clock-skew`.
-        OPTIONAL: absent = not checked.
+        """Time of the plan (`PlanRequest.now`). All nodes are refused when it is too old, or further ahead of the actuator's
+        clock than its `--max-clock-skew`. OPTIONAL: absent = not checked.
         """
 
     def __init__(
@@ -230,14 +218,11 @@ class NodeToDelete(_message.Message):
     node: _builtins.str
     """Name. REQUIRED."""
     drain: _builtins.bool
-    """Whether to drain its pods. If false, a node that has pods to move is
-    refused.
-    """
+    """Whether to drain its pods. If false, a node that has pods to move is refused."""
     gang: _builtins.str
-    """`UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
-    value are all accepted, or none of them, and no pod of them is evicted
-    before the drains of all of them have begun; if one cannot begin, all are
-    rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
+    """`UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same value are all accepted, or none of them,
+    and no pod of them is evicted before the drains of all of them have begun; if one cannot begin, all are rolled
+    back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
     """
     @_builtins.property
     def assumption(self) -> _plan_pb2.NodeAssumption:
@@ -327,14 +312,12 @@ class ScaleUpRequest(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, lowering/, registration/, replacement/ and wave/ of the
-    actuator's own requests. REQUIRED.
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+    registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
     """
     epoch: _builtins.int
-    """Epoch of the caller's leadership; increases with each new leader, such as
-    `Lease.epoch` of the reference loop. A request with a lower epoch than one
-    that was accepted before is refused with FAILED_PRECONDITION /
+    """Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+    request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
     EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
     """
     @_builtins.property
@@ -424,14 +407,11 @@ class LowerTargetsRequest(_message.Message):
     REDUCTIONS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, lowering/, registration/, replacement/ and wave/ of the
-    actuator's own requests. REQUIRED.
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+    registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
     """
     epoch: _builtins.int
-    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
-    checked.
-    """
+    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not checked."""
     @_builtins.property
     def reductions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TargetReduction]:
         """The reductions, one for each node group. REQUIRED."""
@@ -541,51 +521,44 @@ class StartReplacementRequest(_message.Message):
     PRICES_PER_HOUR_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, lowering/, registration/, replacement/ and wave/ of the
-    actuator's own requests. REQUIRED.
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/, failed-start/, lowering/,
+    registration/, replacement/ and wave/ of the actuator's own requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
     min_saving_per_hour: _builtins.float
-    """Least saving for one hour by the nodes that really came: with less, nothing
-    is drained, and the replacement is rolled back. Below 0 for a wave that
-    pays only with later ones. OPTIONAL: absent = 0.
+    """Least saving for one hour by the nodes that really came: with less, nothing is drained, and the replacement is
+    rolled back. Below 0 for a wave that pays only with later ones. OPTIONAL: absent = 0.
     """
     max_alternatives: _builtins.int
-    """Most node groups tried in place of one that gives no node, of
-    `ReplacementNode.alternatives`. 0 to 20. OPTIONAL: 0 = none.
+    """Most node groups tried in place of one that gives no node, of `ReplacementNode.alternatives`. 0 to 20. OPTIONAL: 0
+    = none.
     """
     epoch: _builtins.int
-    """Epoch of the caller's leadership; increases with each new leader, such as
-    `Lease.epoch` of the reference loop. A request with a lower epoch than one
-    that was accepted before is refused with FAILED_PRECONDITION /
+    """Epoch of the caller's leadership; increases with each new leader, such as `Lease.epoch` of the reference loop. A
+    request with a lower epoch than one that was accepted before is refused with FAILED_PRECONDITION /
     EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
     """
     @_builtins.property
     def wave(self) -> _plan_pb2.ReplacementWave:
-        """New nodes and nodes that leave: at most 1,000 of each, names without
-        repetition, at least one that leaves. A destination that names none of the
-        new nodes names a node that exists. REQUIRED.
+        """New nodes and nodes that leave: at most 1,000 of each, names without repetition, at least one that leaves. A
+        destination that names none of the new nodes names a node that exists. REQUIRED.
         """
 
     @_builtins.property
     def plan_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the plan (`PlanRequest.now`). The replacement is refused when it is
-        too old, or further ahead of the actuator's clock than its
-        `--max-clock-skew`. OPTIONAL: absent = not checked.
+        """Time of the plan (`PlanRequest.now`). The replacement is refused when it is too old, or further ahead of the
+        actuator's clock than its `--max-clock-skew`. OPTIONAL: absent = not checked.
         """
 
     @_builtins.property
     def ready_timeout(self) -> _duration_pb2.Duration:
-        """How long new nodes may take to become ready, for each attempt. > 0 s, at
-        most 24 h. OPTIONAL: absent = 15 min.
-        """
+        """How long new nodes may take to become ready, for each attempt. > 0 s, at most 24 h. OPTIONAL: absent = 15 min."""
 
     @_builtins.property
     def prices_per_hour(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Price of a node for one hour by node group, for alternatives: one that has
-        no price here nor from the cloud is not tried. >= 0. OPTIONAL.
+        """Price of a node for one hour by node group, for alternatives: one that has no price here nor from the cloud is not
+        tried. >= 0. OPTIONAL.
         """
 
     def __init__(
@@ -708,8 +681,8 @@ class ApplyTaintsRequest(_message.Message):
     UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def unneeded_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that should carry the soft taint; it is removed from all others. Nodes
-        that take part in a replacement in progress are left as they are.
+        """Nodes that should carry the soft taint; it is removed from all others. Nodes that take part in a replacement in
+        progress are left as they are.
         """
 
     def __init__(
@@ -757,15 +730,12 @@ Global___ApplyTaintsResponse: _TypeAlias = ApplyTaintsResponse  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsRequest(_message.Message):
-    """Pod deletion costs to write: annotations
-    `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
-    `scheduling.alpha.kubernetes.io/cost` (the negated number: higher goes first)
-    and `trimtab.dev/pod-cost-time` (when it was decided). While more than one
-    pod of a group is being written, one of them has
-    `trimtab.dev/pod-cost-unfinished`: readers must not use the group's costs
-    then. A group with `ranked_after_each_removal` is written as one PodGroupCost
-    object instead, whose costs change together. No pod may be named twice; at
-    most 200,000 in total.
+    """Pod deletion costs to write: annotations `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
+    `scheduling.alpha.kubernetes.io/cost` (the negated number: higher goes first) and `trimtab.dev/pod-cost-time` (when
+    it was decided). While more than one pod of a group is being written, one of them has
+    `trimtab.dev/pod-cost-unfinished`: readers must not use the group's costs then. A group with
+    `ranked_after_each_removal` is written as one PodGroupCost object instead, whose costs change together. No pod may be
+    named twice; at most 200,000 in total.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -775,28 +745,22 @@ class ApplyPodCostsRequest(_message.Message):
     REMOVE_OTHERS_FIELD_NUMBER: _builtins.int
     PLAN_TIME_FIELD_NUMBER: _builtins.int
     remove_others: _builtins.bool
-    """Also remove this actuator's costs from the pods of every owner that is not
-    among `groups`, and its PodGroupCost objects. Reads the metadata of all
-    pods.
+    """Also remove this actuator's costs from the pods of every owner that is not among `groups`, and its PodGroupCost
+    objects. Reads the metadata of all pods.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PodCostGroup]:
-        """The planner's groups; written in this order, within each group the pods to
-        be removed last first.
-        A group that is not complete is left as it is. OPTIONAL.
+        """The planner's groups; written in this order, within each group the pods to be removed last first. A group that is
+        not complete is left as it is. OPTIONAL.
         """
 
     @_builtins.property
     def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods whose cost is to be removed, as "namespace/name"; a cost of another
-        client stays. OPTIONAL.
-        """
+        """Pods whose cost is to be removed, as "namespace/name"; a cost of another client stays. OPTIONAL."""
 
     @_builtins.property
     def plan_time(self) -> _timestamp_pb2.Timestamp:
-        """When the costs were decided. OPTIONAL: absent = now, by the actuator's
-        clock.
-        """
+        """When the costs were decided. OPTIONAL: absent = now, by the actuator's clock."""
 
     def __init__(
         self,
@@ -816,9 +780,7 @@ Global___ApplyPodCostsRequest: _TypeAlias = ApplyPodCostsRequest  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsResponse(_message.Message):
-    """The result. The counts add up to the pods of the request and those found by
-    `remove_others`.
-    """
+    """The result. The counts add up to the pods of the request and those found by `remove_others`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -847,9 +809,7 @@ class ApplyPodCostsResponse(_message.Message):
     """PodGroupCost objects removed."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostFailure]:
-        """Why pods could not be written, in the order of the request; the first
-        100.
-        """
+        """Why pods could not be written, in the order of the request; the first 100."""
 
     @_builtins.property
     def incomplete(self) -> _containers.RepeatedCompositeFieldContainer[Global___IncompletePodCostGroup]:
@@ -893,8 +853,8 @@ class IncompletePodCostGroup(_message.Message):
     ranked_count: _builtins.int
     """Pods of these that have their cost."""
     detail: _builtins.str
-    """Why, for people: what failed, what the limit of one call left, or that pods
-    of the plan are gone, so that the group shrinks faster than it is ranked.
+    """Why, for people: what failed, what the limit of one call left, or that pods of the plan are gone, so that the group
+    shrinks faster than it is ranked.
     """
     def __init__(
         self,
@@ -944,10 +904,9 @@ Global___PodCostFailure: _TypeAlias = PodCostFailure  # noqa: Y015
 
 @_typing.final
 class ApplyBufferStatusRequest(_message.Message):
-    """The state of CapacityBuffers, from which follow `status.replicas`,
-    `status.podTemplateRef`, `status.provisioningStrategy` and the conditions
-    `ReadyForProvisioning` (it can be served) and `Provisioning` (room is kept
-    for it).
+    """The state of CapacityBuffers, from which follow `status.replicas`, `status.podTemplateRef`,
+    `status.provisioningStrategy` and the conditions `ReadyForProvisioning` (it can be served) and `Provisioning` (room
+    is kept for it).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -955,9 +914,7 @@ class ApplyBufferStatusRequest(_message.Message):
     BUFFERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def buffers(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.SlackObject]:
-        """Those of `SlackDecision.objects` with kind CapacityBuffer, none twice. At
-        most 10,000.
-        """
+        """Those of `SlackDecision.objects` with kind CapacityBuffer, none twice. At most 10,000."""
 
     def __init__(
         self,
@@ -993,9 +950,7 @@ class ApplyBufferStatusResponse(_message.Message):
     """Buffers left for the next call by the limit of one call."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why buffers could not be written, for people, as "namespace/name: why"; the
-        first 100.
-        """
+        """Why buffers could not be written, for people, as "namespace/name: why"; the first 100."""
 
     def __init__(
         self,
@@ -1134,12 +1089,10 @@ class WatchStatusRequest(_message.Message):
     without_finished: _builtins.bool
     """Leave finished deletions out."""
     changes_only: _builtins.bool
-    """Send the whole status once, and then only the changes since the last
-    response.
-    """
+    """Send the whole status once, and then only the changes since the last response."""
     known_revision: _builtins.int
-    """The revision of the status that the caller has: nothing is sent while that
-    is the current one. >= 0. OPTIONAL: 0 = it has none.
+    """The revision of the status that the caller has: nothing is sent while that is the current one. >= 0. OPTIONAL: 0 =
+    it has none.
     """
     def __init__(
         self,
@@ -1166,8 +1119,8 @@ class WatchStatusResponse(_message.Message):
     CHANGE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> Global___ActuatorStatus:
-        """The whole status. Always the first response of a stream; with
-        `changes_only` also if all times have changed, as after a clock was set.
+        """The whole status. Always the first response of a stream; with `changes_only` also if all times have changed, as
+        after a clock was set.
         """
 
     @_builtins.property
@@ -1190,9 +1143,8 @@ Global___WatchStatusResponse: _TypeAlias = WatchStatusResponse  # noqa: Y015
 
 @_typing.final
 class StatusChange(_message.Message):
-    """The changes from one status to a later one. Entries of lists replace those
-    with the same key, or are new; the order of lists is that of
-    `ActuatorStatus`.
+    """The changes from one status to a later one. Entries of lists replace those with the same key, or are new; the order
+    of lists is that of `ActuatorStatus`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1320,9 +1272,7 @@ class ActuatorStatus(_message.Message):
 
     @_builtins.property
     def replacements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Replacement]:
-        """Replacements in progress, and those that ended recently, sorted by request
-        id.
-        """
+        """Replacements in progress, and those that ended recently, sorted by request id."""
 
     def __init__(
         self,
@@ -1366,9 +1316,7 @@ class ReplacementStage(_message.Message):
         DRAINING: ReplacementStage._Code.ValueType  # 4
         """The saving is achieved; the nodes that leave are being deleted."""
         ROLLING_BACK: ReplacementStage._Code.ValueType  # 5
-        """Nodes that do not leave lose the soft taint, and new nodes that serve
-        nothing go again.
-        """
+        """Nodes that do not leave lose the soft taint, and new nodes that serve nothing go again."""
         DONE: ReplacementStage._Code.ValueType  # 6
         """At least one node was replaced. Final."""
         FAILED: ReplacementStage._Code.ValueType  # 7
@@ -1388,9 +1336,7 @@ class ReplacementStage(_message.Message):
     DRAINING: ReplacementStage.Code.ValueType  # 4
     """The saving is achieved; the nodes that leave are being deleted."""
     ROLLING_BACK: ReplacementStage.Code.ValueType  # 5
-    """Nodes that do not leave lose the soft taint, and new nodes that serve
-    nothing go again.
-    """
+    """Nodes that do not leave lose the soft taint, and new nodes that serve nothing go again."""
     DONE: ReplacementStage.Code.ValueType  # 6
     """At least one node was replaced. Final."""
     FAILED: ReplacementStage.Code.ValueType  # 7
@@ -1434,9 +1380,8 @@ class Replacement(_message.Message):
     planned_saving_per_hour: _builtins.float
     """What the plan saves for one hour."""
     achieved_saving_per_hour: _builtins.float
-    """What is saved for one hour by the nodes that came, and by those that leave
-    or have left: as compared with the least saving before the first drain,
-    then as it turned out. Absent = not compared yet, or rolled back.
+    """What is saved for one hour by the nodes that came, and by those that leave or have left: as compared with the least
+    saving before the first drain, then as it turned out. Absent = not compared yet, or rolled back.
     """
     min_saving_per_hour: _builtins.float
     """Least saving for one hour."""
@@ -1462,9 +1407,7 @@ class Replacement(_message.Message):
 
     @_builtins.property
     def ready_deadline(self) -> _timestamp_pb2.Timestamp:
-        """Until when the new nodes of this attempt have to be ready; absent = no node
-        is being waited for.
-        """
+        """Until when the new nodes of this attempt have to be ready; absent = no node is being waited for."""
 
     def __init__(
         self,
@@ -1566,9 +1509,7 @@ class ReplacementNewNode(_message.Message):
     name: _builtins.str
     """Its name in the plan."""
     node_group: _builtins.str
-    """Id of the node group from which it comes: that of the plan, or an
-    alternative.
-    """
+    """Id of the node group from which it comes: that of the plan, or an alternative."""
     price_per_hour: _builtins.float
     """Price for one hour."""
     state: Global___ReplacementNewNodeState.Code.ValueType
@@ -1719,9 +1660,7 @@ class DeletionState(_message.Message):
         CANCELLED: DeletionState._Code.ValueType  # 8
         """Cancelled and rolled back. Final."""
         ROLLING_BACK: DeletionState._Code.ValueType  # 9
-        """Failed or cancelled; the taint is being removed. FAILED or CANCELLED
-        follows.
-        """
+        """Failed or cancelled; the taint is being removed. FAILED or CANCELLED follows."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: DeletionState.Code.ValueType  # 0
@@ -1743,9 +1682,7 @@ class DeletionState(_message.Message):
     CANCELLED: DeletionState.Code.ValueType  # 8
     """Cancelled and rolled back. Final."""
     ROLLING_BACK: DeletionState.Code.ValueType  # 9
-    """Failed or cancelled; the taint is being removed. FAILED or CANCELLED
-    follows.
-    """
+    """Failed or cancelled; the taint is being removed. FAILED or CANCELLED follows."""
 
     def __init__(
         self,
@@ -1924,26 +1861,19 @@ class NodeGroupStatus(_message.Message):
     deletion_count: _builtins.int
     """Deletions in progress."""
     health: _snapshot_pb2.NodeGroupHealth.Code.ValueType
-    """BACKED_OFF after a scale-up that the cloud refused or did not carry out, or
-    that brought no node in time: until `backoff_until`, or if that is absent,
-    until the one node that the group still requests joins. UNSPECIFIED
+    """BACKED_OFF after a scale-up that the cloud refused or did not carry out, or that brought no node in time: until
+    `backoff_until`, or if that is absent, until the one node that the group still requests joins. UNSPECIFIED
     otherwise.
     """
     health_detail: _builtins.str
     """Why it is backed off, in the cloud's words."""
     price_per_hour: _builtins.float
-    """Price of one node for one hour, in any one currency, 0 to 10^12. Absent =
-    the cloud does not know.
-    """
+    """Price of one node for one hour, in any one currency, 0 to 10^12. Absent = the cloud does not know."""
     zero_or_max: _builtins.bool
-    """All nodes or none, according to the cloud's configuration. Absent = not
-    configured.
-    """
+    """All nodes or none, according to the cloud's configuration. Absent = not configured."""
     @_builtins.property
     def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last scaled up; absent = never, or before the actuator's
-        records. The same holds for the next two.
-        """
+        """When it was last scaled up; absent = never, or before the actuator's records. The same holds for the next two."""
 
     @_builtins.property
     def last_deletion_time(self) -> _timestamp_pb2.Timestamp:
@@ -1955,10 +1885,8 @@ class NodeGroupStatus(_message.Message):
 
     @_builtins.property
     def backoff_until(self) -> _timestamp_pb2.Timestamp:
-        """End of the back-off: 5 min after the first failure, doubled after each
-        further one, at most 30 min; an accepted scale-up ends the series, and so
-        do three hours without failure. Absent = not backed off, or until a node
-        joins.
+        """End of the back-off: 5 min after the first failure, doubled after each further one, at most 30 min; an accepted
+        scale-up ends the series, and so do three hours without failure. Absent = not backed off, or until a node joins.
         """
 
     @_builtins.property
@@ -1966,15 +1894,15 @@ class NodeGroupStatus(_message.Message):
         """A new node, from the cloud's configuration. Absent = the cloud does not know."""
 
     @_builtins.property
-    def settings(self) -> _plan_pb2.NodeGroupSettings:
-        """Settings from the cloud's configuration, such as tags. They take precedence
-        over the general settings, but not over `PlanSettings.node_groups`.
+    def settings(self) -> _settings_pb2.NodeGroupSettings:
+        """Settings from the cloud's configuration, such as tags. They take precedence over the general settings, but not over
+        `PlanSettings.node_groups`.
         """
 
     @_builtins.property
     def instances(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Provider ids of the instances, sorted: a node with one of them belongs to
-        the group. Filled with `GetStatusRequest.with_instances` only.
+        """Provider ids of the instances, sorted: a node with one of them belongs to the group. Filled with
+        `GetStatusRequest.with_instances` only.
         """
 
     def __init__(
@@ -1994,7 +1922,7 @@ class NodeGroupStatus(_message.Message):
         health_detail: _builtins.str = ...,
         template: Global___CloudTemplate | None = ...,
         price_per_hour: _builtins.float | None = ...,
-        settings: _plan_pb2.NodeGroupSettings | None = ...,
+        settings: _settings_pb2.NodeGroupSettings | None = ...,
         zero_or_max: _builtins.bool | None = ...,
         instances: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
@@ -2015,9 +1943,7 @@ Global___NodeGroupStatus: _TypeAlias = NodeGroupStatus  # noqa: Y015
 
 @_typing.final
 class CloudTemplate(_message.Message):
-    """A new node of a group. Amounts are Kubernetes quantities by resource name,
-    such as {"memory": "16Gi"}.
-    """
+    """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2200,9 +2126,7 @@ class ScaleReplicaSetRequest(_message.Message):
     name: _builtins.str
     """Name. REQUIRED."""
     replicas: _builtins.int
-    """Number of pods, 0 to 10,000, also set in the Deployment that owns it.
-    REQUIRED.
-    """
+    """Number of pods, 0 to 10,000, also set in the Deployment that owns it. REQUIRED."""
     def __init__(
         self,
         *,

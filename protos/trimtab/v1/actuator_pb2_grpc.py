@@ -114,35 +114,30 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StartDeletion(self, request, context):
-        """Taints all accepted nodes before it returns, then drains and deletes them
-        in the background. Idempotent by `request_id`: the same request gets the
-        same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-        ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-        UNAVAILABLE. A node that is refused is a result, not an error.
+        """Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+        `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+        ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+        result, not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ScaleUp(self, request, context):
-        """Scales node groups up by the planner's splits: from `current_size`, which
-        must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-        answered once the cloud has answered for each; until then the call ends
-        with UNAVAILABLE, and the caller repeats the same request.
+        """Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+        Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+        UNAVAILABLE, and the caller repeats the same request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LowerTargets(self, request, context):
-        """Lowers target sizes by nodes that were requested and have not started, such
-        as those of `GangResult.useless_upcoming` and of
-        `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-        runs: the cloud then refuses, or the group has another size than
-        `current_size`.
-        Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-        `GetInfo` does not list this call then).
+        """Lowers target sizes by nodes that were requested and have not started, such as those of
+        `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+        runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+        answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+        does not list this call then).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,30 +151,26 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyPodCosts(self, request, context):
-        """Writes pod deletion costs, up to the limit of one call, by server-side
-        apply under a field manager of its own: a cost that another client has set
-        is left alone and reported. Idempotent: what is there already is not written
-        again. A pod that cannot be written is a result, not an error, and its group
-        is reported as incomplete.
+        """Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+        cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+        again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplyBufferStatus(self, request, context):
-        """Writes the status of CapacityBuffers, by server-side apply under a field
-        manager of its own: a status that another controller writes is left alone
-        and reported. Idempotent: what is there already is not written again. A
-        buffer that cannot be written is a result, not an error.
+        """Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+        controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+        cannot be written is a result, not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplyCapacityStatus(self, request, context):
-        """Writes the conditions of ProvisioningRequests, by server-side apply under a
-        field manager of its own. Idempotent: what is there already is not written
-        again. Nothing is kept: the objects are the record. A request that cannot be
+        """Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+        what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
         written is a result, not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -187,34 +178,28 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelDeletion(self, request, context):
-        """Cancels deletions that were not requested from the cloud yet, and removes
-        their taints. Idempotent.
+        """Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StartReplacement(self, request, context):
-        """Starts to replace nodes by new ones, as one durable work: it marks the
-        nodes that leave with the soft taint, orders the new nodes, waits until
-        they are ready, compares what is saved with the least saving, then deletes
-        the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-        back: new nodes without pods go again, soft taints are removed. Idempotent
-        by `request_id`: what has started is not started again. One replacement is
-        in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-        (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-        list this call then). A replacement that is refused is a result, not an
-        error; the same request later is decided anew.
+        """Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+        the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+        that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+        are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+        time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+        replacement that is refused is a result, not an error; the same request later is decided anew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelReplacement(self, request, context):
-        """Ends replacements: before the first drain they are rolled back; later, the
-        nodes whose deletion was requested from the cloud still go, the others
-        stay. Idempotent.
+        """Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+        the cloud still go, the others stay. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,9 +213,8 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchStatus(self, request, context):
-        """Sends the status now, and again after each change, whole or only the
-        changes; changes in quick succession may be combined. Ends only when one
-        side ends it.
+        """Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+        combined. Ends only when one side ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -669,9 +653,8 @@ class Actuator:
 
 
 class EmbeddedClusterStub:
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     def __init__(self, channel):
@@ -693,9 +676,8 @@ class EmbeddedClusterStub:
 
 
 class EmbeddedClusterServicer:
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     def ListObjects(self, request, context):
@@ -706,8 +688,7 @@ class EmbeddedClusterServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ScaleReplicaSet(self, request, context):
-        """Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-        once.
+        """Sets the number of pods of a ReplicaSet; it creates or terminates pods at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -735,9 +716,8 @@ def add_EmbeddedClusterServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbeddedCluster:
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     @staticmethod

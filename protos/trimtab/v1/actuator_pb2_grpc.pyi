@@ -36,77 +36,60 @@ class ActuatorStub:
     GetInfo: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetActuatorInfoRequest, _actuator_pb2.GetActuatorInfoResponse]
     """Returns the capabilities of this build."""
     StartDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.StartDeletionRequest, _actuator_pb2.StartDeletionResponse]
-    """Taints all accepted nodes before it returns, then drains and deletes them
-    in the background. Idempotent by `request_id`: the same request gets the
-    same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-    ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-    UNAVAILABLE. A node that is refused is a result, not an error.
+    """Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+    `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+    ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+    result, not an error.
     """
     ScaleUp: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ScaleUpRequest, _actuator_pb2.ScaleUpResponse]
-    """Scales node groups up by the planner's splits: from `current_size`, which
-    must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-    answered once the cloud has answered for each; until then the call ends
-    with UNAVAILABLE, and the caller repeats the same request.
+    """Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+    Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+    UNAVAILABLE, and the caller repeats the same request.
     """
     LowerTargets: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]
-    """Lowers target sizes by nodes that were requested and have not started, such
-    as those of `GangResult.useless_upcoming` and of
-    `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-    runs: the cloud then refuses, or the group has another size than
-    `current_size`.
-    Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-    `GetInfo` does not list this call then).
+    """Lowers target sizes by nodes that were requested and have not started, such as those of
+    `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+    runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+    answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+    does not list this call then).
     """
     ApplyTaints: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]
     """Makes the soft taints of the cluster match the unneeded set."""
     ApplyPodCosts: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]
-    """Writes pod deletion costs, up to the limit of one call, by server-side
-    apply under a field manager of its own: a cost that another client has set
-    is left alone and reported. Idempotent: what is there already is not written
-    again. A pod that cannot be written is a result, not an error, and its group
-    is reported as incomplete.
+    """Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+    cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+    again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
     """
     ApplyBufferStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyBufferStatusRequest, _actuator_pb2.ApplyBufferStatusResponse]
-    """Writes the status of CapacityBuffers, by server-side apply under a field
-    manager of its own: a status that another controller writes is left alone
-    and reported. Idempotent: what is there already is not written again. A
-    buffer that cannot be written is a result, not an error.
+    """Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+    controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+    cannot be written is a result, not an error.
     """
     ApplyCapacityStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyCapacityStatusRequest, _actuator_pb2.ApplyCapacityStatusResponse]
-    """Writes the conditions of ProvisioningRequests, by server-side apply under a
-    field manager of its own. Idempotent: what is there already is not written
-    again. Nothing is kept: the objects are the record. A request that cannot be
+    """Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+    what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
     written is a result, not an error.
     """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
-    """Cancels deletions that were not requested from the cloud yet, and removes
-    their taints. Idempotent.
-    """
+    """Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent."""
     StartReplacement: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.StartReplacementRequest, _actuator_pb2.StartReplacementResponse]
-    """Starts to replace nodes by new ones, as one durable work: it marks the
-    nodes that leave with the soft taint, orders the new nodes, waits until
-    they are ready, compares what is saved with the least saving, then deletes
-    the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-    back: new nodes without pods go again, soft taints are removed. Idempotent
-    by `request_id`: what has started is not started again. One replacement is
-    in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-    (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-    list this call then). A replacement that is refused is a result, not an
-    error; the same request later is decided anew.
+    """Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+    the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+    that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+    are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+    time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+    replacement that is refused is a result, not an error; the same request later is decided anew.
     """
     CancelReplacement: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]
-    """Ends replacements: before the first drain they are rolled back; later, the
-    nodes whose deletion was requested from the cloud still go, the others
-    stay. Idempotent.
+    """Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+    the cloud still go, the others stay. Idempotent.
     """
     GetStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]
     """Returns the complete status at one time."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]
-    """Sends the status now, and again after each change, whole or only the
-    changes; changes in quick succession may be combined. Ends only when one
-    side ends it.
+    """Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+    combined. Ends only when one side ends it.
     """
 
 @_typing.type_check_only
@@ -117,77 +100,60 @@ class ActuatorAsyncStub(ActuatorStub):
     GetInfo: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetActuatorInfoRequest, _actuator_pb2.GetActuatorInfoResponse]  # type: ignore[assignment]
     """Returns the capabilities of this build."""
     StartDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.StartDeletionRequest, _actuator_pb2.StartDeletionResponse]  # type: ignore[assignment]
-    """Taints all accepted nodes before it returns, then drains and deletes them
-    in the background. Idempotent by `request_id`: the same request gets the
-    same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-    ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-    UNAVAILABLE. A node that is refused is a result, not an error.
+    """Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+    `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+    ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+    result, not an error.
     """
     ScaleUp: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ScaleUpRequest, _actuator_pb2.ScaleUpResponse]  # type: ignore[assignment]
-    """Scales node groups up by the planner's splits: from `current_size`, which
-    must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-    answered once the cloud has answered for each; until then the call ends
-    with UNAVAILABLE, and the caller repeats the same request.
+    """Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+    Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+    UNAVAILABLE, and the caller repeats the same request.
     """
     LowerTargets: _aio.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]  # type: ignore[assignment]
-    """Lowers target sizes by nodes that were requested and have not started, such
-    as those of `GangResult.useless_upcoming` and of
-    `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-    runs: the cloud then refuses, or the group has another size than
-    `current_size`.
-    Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-    `GetInfo` does not list this call then).
+    """Lowers target sizes by nodes that were requested and have not started, such as those of
+    `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+    runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+    answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+    does not list this call then).
     """
     ApplyTaints: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]  # type: ignore[assignment]
     """Makes the soft taints of the cluster match the unneeded set."""
     ApplyPodCosts: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]  # type: ignore[assignment]
-    """Writes pod deletion costs, up to the limit of one call, by server-side
-    apply under a field manager of its own: a cost that another client has set
-    is left alone and reported. Idempotent: what is there already is not written
-    again. A pod that cannot be written is a result, not an error, and its group
-    is reported as incomplete.
+    """Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+    cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+    again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
     """
     ApplyBufferStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyBufferStatusRequest, _actuator_pb2.ApplyBufferStatusResponse]  # type: ignore[assignment]
-    """Writes the status of CapacityBuffers, by server-side apply under a field
-    manager of its own: a status that another controller writes is left alone
-    and reported. Idempotent: what is there already is not written again. A
-    buffer that cannot be written is a result, not an error.
+    """Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+    controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+    cannot be written is a result, not an error.
     """
     ApplyCapacityStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyCapacityStatusRequest, _actuator_pb2.ApplyCapacityStatusResponse]  # type: ignore[assignment]
-    """Writes the conditions of ProvisioningRequests, by server-side apply under a
-    field manager of its own. Idempotent: what is there already is not written
-    again. Nothing is kept: the objects are the record. A request that cannot be
+    """Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+    what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
     written is a result, not an error.
     """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
-    """Cancels deletions that were not requested from the cloud yet, and removes
-    their taints. Idempotent.
-    """
+    """Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent."""
     StartReplacement: _aio.UnaryUnaryMultiCallable[_actuator_pb2.StartReplacementRequest, _actuator_pb2.StartReplacementResponse]  # type: ignore[assignment]
-    """Starts to replace nodes by new ones, as one durable work: it marks the
-    nodes that leave with the soft taint, orders the new nodes, waits until
-    they are ready, compares what is saved with the least saving, then deletes
-    the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-    back: new nodes without pods go again, soft taints are removed. Idempotent
-    by `request_id`: what has started is not started again. One replacement is
-    in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-    (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-    list this call then). A replacement that is refused is a result, not an
-    error; the same request later is decided anew.
+    """Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+    the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+    that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+    are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+    time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+    replacement that is refused is a result, not an error; the same request later is decided anew.
     """
     CancelReplacement: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]  # type: ignore[assignment]
-    """Ends replacements: before the first drain they are rolled back; later, the
-    nodes whose deletion was requested from the cloud still go, the others
-    stay. Idempotent.
+    """Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+    the cloud still go, the others stay. Idempotent.
     """
     GetStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]  # type: ignore[assignment]
     """Returns the complete status at one time."""
     WatchStatus: _aio.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]  # type: ignore[assignment]
-    """Sends the status now, and again after each change, whole or only the
-    changes; changes in quick succession may be combined. Ends only when one
-    side ends it.
+    """Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+    combined. Ends only when one side ends it.
     """
 
 class ActuatorServicer(metaclass=_abc_1.ABCMeta):
@@ -207,11 +173,10 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.StartDeletionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.StartDeletionResponse, _abc.Awaitable[_actuator_pb2.StartDeletionResponse]]:
-        """Taints all accepted nodes before it returns, then drains and deletes them
-        in the background. Idempotent by `request_id`: the same request gets the
-        same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
-        ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader),
-        UNAVAILABLE. A node that is refused is a result, not an error.
+        """Taints all accepted nodes before it returns, then drains and deletes them in the background. Idempotent by
+        `request_id`: the same request gets the same answer and starts nothing twice. Errors: INVALID_ARGUMENT,
+        ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A node that is refused is a
+        result, not an error.
         """
 
     @_abc_1.abstractmethod
@@ -220,10 +185,9 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ScaleUpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ScaleUpResponse, _abc.Awaitable[_actuator_pb2.ScaleUpResponse]]:
-        """Scales node groups up by the planner's splits: from `current_size`, which
-        must be the group's size, to `new_size`. Idempotent by `request_id`. It is
-        answered once the cloud has answered for each; until then the call ends
-        with UNAVAILABLE, and the caller repeats the same request.
+        """Scales node groups up by the planner's splits: from `current_size`, which must be the group's size, to `new_size`.
+        Idempotent by `request_id`. It is answered once the cloud has answered for each; until then the call ends with
+        UNAVAILABLE, and the caller repeats the same request.
         """
 
     @_abc_1.abstractmethod
@@ -232,14 +196,11 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.LowerTargetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.LowerTargetsResponse, _abc.Awaitable[_actuator_pb2.LowerTargetsResponse]]:
-        """Lowers target sizes by nodes that were requested and have not started, such
-        as those of `GangResult.useless_upcoming` and of
-        `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
-        runs: the cloud then refuses, or the group has another size than
-        `current_size`.
-        Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
-        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
-        `GetInfo` does not list this call then).
+        """Lowers target sizes by nodes that were requested and have not started, such as those of
+        `GangResult.useless_upcoming` and of `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+        runs: the cloud then refuses, or the group has another size than `current_size`. Idempotent by `request_id`, and
+        answered, as `ScaleUp`. Errors also: UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo`
+        does not list this call then).
         """
 
     @_abc_1.abstractmethod
@@ -256,11 +217,9 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyPodCostsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyPodCostsResponse, _abc.Awaitable[_actuator_pb2.ApplyPodCostsResponse]]:
-        """Writes pod deletion costs, up to the limit of one call, by server-side
-        apply under a field manager of its own: a cost that another client has set
-        is left alone and reported. Idempotent: what is there already is not written
-        again. A pod that cannot be written is a result, not an error, and its group
-        is reported as incomplete.
+        """Writes pod deletion costs, up to the limit of one call, by server-side apply under a field manager of its own: a
+        cost that another client has set is left alone and reported. Idempotent: what is there already is not written
+        again. A pod that cannot be written is a result, not an error, and its group is reported as incomplete.
         """
 
     @_abc_1.abstractmethod
@@ -269,10 +228,9 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyBufferStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyBufferStatusResponse, _abc.Awaitable[_actuator_pb2.ApplyBufferStatusResponse]]:
-        """Writes the status of CapacityBuffers, by server-side apply under a field
-        manager of its own: a status that another controller writes is left alone
-        and reported. Idempotent: what is there already is not written again. A
-        buffer that cannot be written is a result, not an error.
+        """Writes the status of CapacityBuffers, by server-side apply under a field manager of its own: a status that another
+        controller writes is left alone and reported. Idempotent: what is there already is not written again. A buffer that
+        cannot be written is a result, not an error.
         """
 
     @_abc_1.abstractmethod
@@ -281,9 +239,8 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyCapacityStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyCapacityStatusResponse, _abc.Awaitable[_actuator_pb2.ApplyCapacityStatusResponse]]:
-        """Writes the conditions of ProvisioningRequests, by server-side apply under a
-        field manager of its own. Idempotent: what is there already is not written
-        again. Nothing is kept: the objects are the record. A request that cannot be
+        """Writes the conditions of ProvisioningRequests, by server-side apply under a field manager of its own. Idempotent:
+        what is there already is not written again. Nothing is kept: the objects are the record. A request that cannot be
         written is a result, not an error.
         """
 
@@ -293,9 +250,7 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.CancelDeletionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.CancelDeletionResponse, _abc.Awaitable[_actuator_pb2.CancelDeletionResponse]]:
-        """Cancels deletions that were not requested from the cloud yet, and removes
-        their taints. Idempotent.
-        """
+        """Cancels deletions that were not requested from the cloud yet, and removes their taints. Idempotent."""
 
     @_abc_1.abstractmethod
     def StartReplacement(
@@ -303,17 +258,13 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.StartReplacementRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.StartReplacementResponse, _abc.Awaitable[_actuator_pb2.StartReplacementResponse]]:
-        """Starts to replace nodes by new ones, as one durable work: it marks the
-        nodes that leave with the soft taint, orders the new nodes, waits until
-        they are ready, compares what is saved with the least saving, then deletes
-        the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
-        back: new nodes without pods go again, soft taints are removed. Idempotent
-        by `request_id`: what has started is not started again. One replacement is
-        in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
-        (another autoscaler sets the sizes of the node groups; `GetInfo` does not
-        list this call then). A replacement that is refused is a result, not an
-        error; the same request later is decided anew.
+        """Starts to replace nodes by new ones, as one durable work: it marks the nodes that leave with the soft taint, orders
+        the new nodes, waits until they are ready, compares what is saved with the least saving, then deletes the nodes
+        that leave by the rules of `StartDeletion`; otherwise it rolls back: new nodes without pods go again, soft taints
+        are removed. Idempotent by `request_id`: what has started is not started again. One replacement is in progress at a
+        time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id reused), FAILED_PRECONDITION (not leader), UNAVAILABLE,
+        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups; `GetInfo` does not list this call then). A
+        replacement that is refused is a result, not an error; the same request later is decided anew.
         """
 
     @_abc_1.abstractmethod
@@ -322,9 +273,8 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.CancelReplacementRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.CancelReplacementResponse, _abc.Awaitable[_actuator_pb2.CancelReplacementResponse]]:
-        """Ends replacements: before the first drain they are rolled back; later, the
-        nodes whose deletion was requested from the cloud still go, the others
-        stay. Idempotent.
+        """Ends replacements: before the first drain they are rolled back; later, the nodes whose deletion was requested from
+        the cloud still go, the others stay. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -341,17 +291,15 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.WatchStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_actuator_pb2.WatchStatusResponse], _abc.AsyncIterator[_actuator_pb2.WatchStatusResponse]]:
-        """Sends the status now, and again after each change, whole or only the
-        changes; changes in quick succession may be combined. Ends only when one
-        side ends it.
+        """Sends the status now, and again after each change, whole or only the changes; changes in quick succession may be
+        combined. Ends only when one side ends it.
         """
 
 def add_ActuatorServicer_to_server(servicer: ActuatorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class EmbeddedClusterStub:
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     @_typing.overload
@@ -361,29 +309,23 @@ class EmbeddedClusterStub:
     ListObjects: _grpc.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]
     """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
     ScaleReplicaSet: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ScaleReplicaSetRequest, _actuator_pb2.ScaleReplicaSetResponse]
-    """Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-    once.
-    """
+    """Sets the number of pods of a ReplicaSet; it creates or terminates pods at once."""
 
 @_typing.type_check_only
 class EmbeddedClusterAsyncStub(EmbeddedClusterStub):
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListObjects: _aio.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]  # type: ignore[assignment]
     """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
     ScaleReplicaSet: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ScaleReplicaSetRequest, _actuator_pb2.ScaleReplicaSetResponse]  # type: ignore[assignment]
-    """Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-    once.
-    """
+    """Sets the number of pods of a ReplicaSet; it creates or terminates pods at once."""
 
 class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
-    """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not offer it. For the demo, tests and
-    first steps.
+    """The simulated cluster of an actuator that was started with `--cloud memory`; other actuators do not offer it. For the
+    demo, tests and first steps.
     """
 
     @_abc_1.abstractmethod
@@ -400,8 +342,6 @@ class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ScaleReplicaSetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ScaleReplicaSetResponse, _abc.Awaitable[_actuator_pb2.ScaleReplicaSetResponse]]:
-        """Sets the number of pods of a ReplicaSet; it creates or terminates pods at
-        once.
-        """
+        """Sets the number of pods of a ReplicaSet; it creates or terminates pods at once."""
 
 def add_EmbeddedClusterServicer_to_server(servicer: EmbeddedClusterServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -24,17 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrimtab/v1/opaque_state.proto\x12\ntrimtab.v1\"D\n\rScaleUpOpaque\x12#\n\x05hints\x18\x01 \x01(\x0b\x32\x14.trimtab.v1.PodHints\x12\x0e\n\x06\x63oming\x18\x02 \x01(\x0c\"\xc7\x01\n\x0fScaleDownOpaque\x12#\n\x05hints\x18\x01 \x01(\x0b\x32\x14.trimtab.v1.PodHints\x12\x14\n\x0csearch_start\x18\x02 \x01(\x05\x12\x11\n\tresume_at\x18\x03 \x01(\x05\x12\x17\n\x0f\x63\x61ndidate_order\x18\x04 \x01(\x05\x12\r\n\x05\x62\x61sis\x18\x05 \x01(\x06\x12\x15\n\x08headroom\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\x12\x66\x65wer_placeholders\x18\x07 \x01(\x05\x42\x0b\n\t_headroom\"M\n\x08PodHints\x12\x0e\n\x06source\x18\x01 \x01(\x0c\x12\x0f\n\x07offsets\x18\x02 \x01(\x0c\x12\x0b\n\x03pod\x18\x03 \x01(\x0c\x12\x13\n\x0b\x64\x65stination\x18\x04 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrimtab/v1/opaque_state.proto\x12\ntrimtab.v1\"\xeb\x01\n\x0bOpaqueState\x12\x16\n\x0elayout_version\x18\x01 \x01(\x05\x12#\n\x05hints\x18\x02 \x01(\x0b\x32\x14.trimtab.v1.PodHints\x12\x0e\n\x06\x63oming\x18\x03 \x01(\x0c\x12\x14\n\x0csearch_start\x18\x04 \x01(\x05\x12\x11\n\tresume_at\x18\x05 \x01(\x05\x12\x17\n\x0f\x63\x61ndidate_order\x18\x06 \x01(\x05\x12\r\n\x05\x62\x61sis\x18\x07 \x01(\x06\x12\x15\n\x08headroom\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\x12\x66\x65wer_placeholders\x18\t \x01(\x05\x42\x0b\n\t_headroom\"M\n\x08PodHints\x12\x0e\n\x06source\x18\x01 \x01(\x0c\x12\x0f\n\x07offsets\x18\x02 \x01(\x0c\x12\x0b\n\x03pod\x18\x03 \x01(\x0c\x12\x13\n\x0b\x64\x65stination\x18\x04 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimtab.v1.opaque_state_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCALEUPOPAQUE']._serialized_start=45
-  _globals['_SCALEUPOPAQUE']._serialized_end=113
-  _globals['_SCALEDOWNOPAQUE']._serialized_start=116
-  _globals['_SCALEDOWNOPAQUE']._serialized_end=315
-  _globals['_PODHINTS']._serialized_start=317
-  _globals['_PODHINTS']._serialized_end=394
+  _globals['_OPAQUESTATE']._serialized_start=46
+  _globals['_OPAQUESTATE']._serialized_end=281
+  _globals['_PODHINTS']._serialized_start=283
+  _globals['_PODHINTS']._serialized_end=360
 # @@protoc_insertion_point(module_scope)

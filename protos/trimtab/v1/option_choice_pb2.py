@@ -23,17 +23,24 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from trimtab.v1 import options_pb2 as trimtab_dot_v1_dot_options__pb2
 from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
+try:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab_dot_v1_dot_settings__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab.v1.settings_pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimtab/v1/option_choice.proto\x12\ntrimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x87\x03\n\x0cOptionChoice\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x18\n\x10snapshot_version\x18\x03 \x01(\t\x12*\n\x08settings\x18\x04 \x01(\x0b\x32\x18.trimtab.v1.PlanSettings\x12\x0c\n\x04seed\x18\x05 \x01(\x04\x12\x1f\n\x12\x63luster_node_count\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\'\n\x06groups\x18\x07 \x03(\x0b\x32\x17.trimtab.v1.OptionGroup\x12(\n\x07options\x18\x08 \x03(\x0b\x32\x17.trimtab.v1.GroupOption\x12$\n\x04pods\x18\t \x03(\x0b\x32\x16.trimtab.v1.OptionPods\x12\r\n\x05notes\x18\n \x03(\t\x12(\n\x06\x61nswer\x18\x0b \x01(\x0b\x32\x18.trimtab.v1.OptionAnswerB\x15\n\x13_cluster_node_count\"\xee\x03\n\x0bOptionGroup\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x37\n\x08\x63\x61pacity\x18\x02 \x03(\x0b\x32%.trimtab.v1.OptionGroup.CapacityEntry\x12=\n\x0b\x61llocatable\x18\x03 \x03(\x0b\x32(.trimtab.v1.OptionGroup.AllocatableEntry\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32#.trimtab.v1.OptionGroup.LabelsEntry\x12\x1b\n\x0eprice_per_hour\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0btarget_size\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x06unable\x18\x07 \x01(\x0e\x32 .trimtab.v1.NodeGroupReason.Code\x1a/\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x11\n\x0f_price_per_hourB\x0e\n\x0c_target_size\"q\n\x0bGroupOption\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x12\n\nnode_count\x18\x02 \x01(\x03\x12\x11\n\tpod_count\x18\x03 \x01(\x03\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\"\x95\x01\n\nOptionPods\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x12\x36\n\x08requests\x18\x02 \x03(\x0b\x32$.trimtab.v1.OptionPods.RequestsEntry\x12\x0f\n\x07options\x18\x03 \x03(\x05\x1a/\n\rRequestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"O\n\x0cOptionAnswer\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12+\n\x08verdicts\x18\x02 \x03(\x0b\x32\x19.trimtab.v1.OptionVerdict\"\x84\x01\n\rOptionVerdict\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x30\n\x06reason\x18\x02 \x01(\x0e\x32 .trimtab.v1.NodeGroupReason.Code\x12-\n\ndecided_by\x18\x03 \x01(\x0e\x32\x19.trimtab.v1.Expander.Codeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimtab/v1/option_choice.proto\x12\ntrimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x8d\x03\n\x0cOptionChoice\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x18\n\x10snapshot_version\x18\x03 \x01(\t\x12*\n\x08settings\x18\x04 \x01(\x0b\x32\x18.trimtab.v1.PlanSettings\x12\x0c\n\x04seed\x18\x05 \x01(\x04\x12\x1f\n\x12\x63luster_node_count\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\'\n\x06groups\x18\x07 \x03(\x0b\x32\x17.trimtab.v1.OptionGroup\x12(\n\x07options\x18\x08 \x03(\x0b\x32\x17.trimtab.v1.GroupOption\x12$\n\x04pods\x18\t \x03(\x0b\x32\x16.trimtab.v1.OptionPods\x12\x13\n\x05notes\x18\n \x03(\tB\x04\x90\xb5\x18\x02\x12(\n\x06\x61nswer\x18\x0b \x01(\x0b\x32\x18.trimtab.v1.OptionAnswerB\x15\n\x13_cluster_node_count\"\xee\x03\n\x0bOptionGroup\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x37\n\x08\x63\x61pacity\x18\x02 \x03(\x0b\x32%.trimtab.v1.OptionGroup.CapacityEntry\x12=\n\x0b\x61llocatable\x18\x03 \x03(\x0b\x32(.trimtab.v1.OptionGroup.AllocatableEntry\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32#.trimtab.v1.OptionGroup.LabelsEntry\x12\x1b\n\x0eprice_per_hour\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0btarget_size\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x06unable\x18\x07 \x01(\x0e\x32 .trimtab.v1.NodeGroupReason.Code\x1a/\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x11\n\x0f_price_per_hourB\x0e\n\x0c_target_size\"q\n\x0bGroupOption\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x12\n\nnode_count\x18\x02 \x01(\x03\x12\x11\n\tpod_count\x18\x03 \x01(\x03\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\"\x95\x01\n\nOptionPods\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x12\x36\n\x08requests\x18\x02 \x03(\x0b\x32$.trimtab.v1.OptionPods.RequestsEntry\x12\x0f\n\x07options\x18\x03 \x03(\x05\x1a/\n\rRequestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"O\n\x0cOptionAnswer\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12+\n\x08verdicts\x18\x02 \x03(\x0b\x32\x19.trimtab.v1.OptionVerdict\"\x84\x01\n\rOptionVerdict\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x30\n\x06reason\x18\x02 \x01(\x0e\x32 .trimtab.v1.NodeGroupReason.Code\x12-\n\ndecided_by\x18\x03 \x01(\x0e\x32\x19.trimtab.v1.Expander.Codeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimtab.v1.option_choice_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_OPTIONCHOICE'].fields_by_name['notes']._loaded_options = None
+  _globals['_OPTIONCHOICE'].fields_by_name['notes']._serialized_options = b'\220\265\030\002'
   _globals['_OPTIONGROUP_CAPACITYENTRY']._loaded_options = None
   _globals['_OPTIONGROUP_CAPACITYENTRY']._serialized_options = b'8\001'
   _globals['_OPTIONGROUP_ALLOCATABLEENTRY']._loaded_options = None
@@ -42,24 +49,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPTIONGROUP_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_OPTIONPODS_REQUESTSENTRY']._loaded_options = None
   _globals['_OPTIONPODS_REQUESTSENTRY']._serialized_options = b'8\001'
-  _globals['_OPTIONCHOICE']._serialized_start=128
-  _globals['_OPTIONCHOICE']._serialized_end=519
-  _globals['_OPTIONGROUP']._serialized_start=522
-  _globals['_OPTIONGROUP']._serialized_end=1016
-  _globals['_OPTIONGROUP_CAPACITYENTRY']._serialized_start=835
-  _globals['_OPTIONGROUP_CAPACITYENTRY']._serialized_end=882
-  _globals['_OPTIONGROUP_ALLOCATABLEENTRY']._serialized_start=884
-  _globals['_OPTIONGROUP_ALLOCATABLEENTRY']._serialized_end=934
-  _globals['_OPTIONGROUP_LABELSENTRY']._serialized_start=936
-  _globals['_OPTIONGROUP_LABELSENTRY']._serialized_end=981
-  _globals['_GROUPOPTION']._serialized_start=1018
-  _globals['_GROUPOPTION']._serialized_end=1131
-  _globals['_OPTIONPODS']._serialized_start=1134
-  _globals['_OPTIONPODS']._serialized_end=1283
-  _globals['_OPTIONPODS_REQUESTSENTRY']._serialized_start=1236
-  _globals['_OPTIONPODS_REQUESTSENTRY']._serialized_end=1283
-  _globals['_OPTIONANSWER']._serialized_start=1285
-  _globals['_OPTIONANSWER']._serialized_end=1364
-  _globals['_OPTIONVERDICT']._serialized_start=1367
-  _globals['_OPTIONVERDICT']._serialized_end=1499
+  _globals['_OPTIONCHOICE']._serialized_start=154
+  _globals['_OPTIONCHOICE']._serialized_end=551
+  _globals['_OPTIONGROUP']._serialized_start=554
+  _globals['_OPTIONGROUP']._serialized_end=1048
+  _globals['_OPTIONGROUP_CAPACITYENTRY']._serialized_start=867
+  _globals['_OPTIONGROUP_CAPACITYENTRY']._serialized_end=914
+  _globals['_OPTIONGROUP_ALLOCATABLEENTRY']._serialized_start=916
+  _globals['_OPTIONGROUP_ALLOCATABLEENTRY']._serialized_end=966
+  _globals['_OPTIONGROUP_LABELSENTRY']._serialized_start=968
+  _globals['_OPTIONGROUP_LABELSENTRY']._serialized_end=1013
+  _globals['_GROUPOPTION']._serialized_start=1050
+  _globals['_GROUPOPTION']._serialized_end=1163
+  _globals['_OPTIONPODS']._serialized_start=1166
+  _globals['_OPTIONPODS']._serialized_end=1315
+  _globals['_OPTIONPODS_REQUESTSENTRY']._serialized_start=1268
+  _globals['_OPTIONPODS_REQUESTSENTRY']._serialized_end=1315
+  _globals['_OPTIONANSWER']._serialized_start=1317
+  _globals['_OPTIONANSWER']._serialized_end=1396
+  _globals['_OPTIONVERDICT']._serialized_start=1399
+  _globals['_OPTIONVERDICT']._serialized_end=1531
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/options.proto\x12\ntrimtab.v1\x1a google/protobuf/descriptor.proto\"\xa1\x01\n\x07Setting\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\t\x12\x15\n\rdefault_value\x18\x02 \x01(\t\x12\x12\n\x05least\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x10\n\x08upstream\x18\x06 \x03(\t\x12\x0f\n\x07\x65lement\x18\x07 \x01(\tB\x08\n\x06_leastB\x07\n\x05_most:H\n\x07setting\x12\x1d.google.protobuf.FieldOptions\x18\xd0\x86\x03 \x01(\x0b\x32\x13.trimtab.v1.Setting\x88\x01\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/options.proto\x12\ntrimtab.v1\x1a google/protobuf/descriptor.proto\"\xa1\x01\n\x07Setting\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\t\x12\x15\n\rdefault_value\x18\x02 \x01(\t\x12\x12\n\x05least\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x10\n\x08upstream\x18\x06 \x03(\t\x12\x0f\n\x07\x65lement\x18\x07 \x01(\tB\x08\n\x06_leastB\x07\n\x05_most\"\x89\x01\n\tRedaction\"|\n\x04\x43ode\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x08\n\x04KEPT\x10\x01\x12\x0c\n\x08LEFT_OUT\x10\x02\x12\x0c\n\x08PRESENCE\x10\x03\x12\n\n\x06\x41MOUNT\x10\x04\x12\t\n\x05PRICE\x10\x05\x12\x10\n\x0cUNIX_SECONDS\x10\x06\x12\x14\n\x10UNIX_NANOSECONDS\x10\x07:H\n\x07setting\x12\x1d.google.protobuf.FieldOptions\x18\xd0\x86\x03 \x01(\x0b\x32\x13.trimtab.v1.Setting\x88\x01\x01:Q\n\tredaction\x12\x1d.google.protobuf.FieldOptions\x18\xd2\x86\x03 \x01(\x0e\x32\x1a.trimtab.v1.Redaction.Code\x88\x01\x01:6\n\x06\x63lause\x12!.google.protobuf.EnumValueOptions\x18\xd1\x86\x03 \x01(\t\x88\x01\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,4 +34,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SETTING']._serialized_start=75
   _globals['_SETTING']._serialized_end=236
+  _globals['_REDACTION']._serialized_start=239
+  _globals['_REDACTION']._serialized_end=376
+  _globals['_REDACTION_CODE']._serialized_start=252
+  _globals['_REDACTION_CODE']._serialized_end=376
 # @@protoc_insertion_point(module_scope)

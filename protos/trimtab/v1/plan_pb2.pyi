@@ -11,7 +11,48 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import settings_pb2 as _settings_pb2
 from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
+from trimtab.v1.settings_pb2 import BalanceSettings as BalanceSettings
+from trimtab.v1.settings_pb2 import CandidateOrder as CandidateOrder
+from trimtab.v1.settings_pb2 import CapacityBufferReading as CapacityBufferReading
+from trimtab.v1.settings_pb2 import CapacityClass as CapacityClass
+from trimtab.v1.settings_pb2 import CapacityClassKind as CapacityClassKind
+from trimtab.v1.settings_pb2 import CapacityRequestSettings as CapacityRequestSettings
+from trimtab.v1.settings_pb2 import Consolidation as Consolidation
+from trimtab.v1.settings_pb2 import DisruptionBudget as DisruptionBudget
+from trimtab.v1.settings_pb2 import Expander as Expander
+from trimtab.v1.settings_pb2 import GangSettings as GangSettings
+from trimtab.v1.settings_pb2 import HighestPriorityExpanderSettings as HighestPriorityExpanderSettings
+from trimtab.v1.settings_pb2 import NodeGroupSettings as NodeGroupSettings
+from trimtab.v1.settings_pb2 import Objective as Objective
+from trimtab.v1.settings_pb2 import PlanSettings as PlanSettings
+from trimtab.v1.settings_pb2 import PlannerSettings as PlannerSettings
+from trimtab.v1.settings_pb2 import PodCostSettings as PodCostSettings
+from trimtab.v1.settings_pb2 import PodCostStrategy as PodCostStrategy
+from trimtab.v1.settings_pb2 import PodCostTarget as PodCostTarget
+from trimtab.v1.settings_pb2 import PodCostTerm as PodCostTerm
+from trimtab.v1.settings_pb2 import PodSelector as PodSelector
+from trimtab.v1.settings_pb2 import PriorityExpanderSettings as PriorityExpanderSettings
+from trimtab.v1.settings_pb2 import PriorityRank as PriorityRank
+from trimtab.v1.settings_pb2 import ProvisionedWhen as ProvisionedWhen
+from trimtab.v1.settings_pb2 import ReplacementChoice as ReplacementChoice
+from trimtab.v1.settings_pb2 import ReplacementSettings as ReplacementSettings
+from trimtab.v1.settings_pb2 import ResourceLimit as ResourceLimit
+from trimtab.v1.settings_pb2 import ScaleDownSettings as ScaleDownSettings
+from trimtab.v1.settings_pb2 import ScaleUpSettings as ScaleUpSettings
+from trimtab.v1.settings_pb2 import SearchEffort as SearchEffort
+from trimtab.v1.settings_pb2 import Selector as Selector
+from trimtab.v1.settings_pb2 import SelectorRequirement as SelectorRequirement
+from trimtab.v1.settings_pb2 import SimulationSettings as SimulationSettings
+from trimtab.v1.settings_pb2 import SlackAmount as SlackAmount
+from trimtab.v1.settings_pb2 import SlackPool as SlackPool
+from trimtab.v1.settings_pb2 import SlackSchedule as SlackSchedule
+from trimtab.v1.settings_pb2 import SlackSettings as SlackSettings
+from trimtab.v1.settings_pb2 import SlackStrategy as SlackStrategy
+from trimtab.v1.settings_pb2 import SpotReplacementSettings as SpotReplacementSettings
+from trimtab.v1.settings_pb2 import TaintNames as TaintNames
+from trimtab.v1.settings_pb2 import TemplateSource as TemplateSource
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -127,7 +168,7 @@ class PlanRequest(_message.Message):
         """The time for which to decide. REQUIRED."""
 
     @_builtins.property
-    def settings(self) -> Global___PlanSettings:
+    def settings(self) -> _settings_pb2.PlanSettings:
         """Settings. OPTIONAL: absent means defaults."""
 
     @_builtins.property
@@ -161,7 +202,7 @@ class PlanRequest(_message.Message):
         seed: _builtins.int = ...,
         base_version: _builtins.str = ...,
         snapshot_size_bytes: _builtins.int = ...,
-        settings: Global___PlanSettings | None = ...,
+        settings: _settings_pb2.PlanSettings | None = ...,
         state: Global___PlanState | None = ...,
         state_version: _builtins.str = ...,
         fit_pods: _abc.Iterable[_builtins.str] | None = ...,
@@ -411,7 +452,7 @@ class DecisionFigures(_message.Message):
     """Price of the nodes that go."""
     bought_per_hour: _builtins.float
     """Price of the new nodes."""
-    objective: Global___Objective.Code.ValueType
+    objective: _settings_pb2.Objective.Code.ValueType
     """What plans were compared by first. Of SCALE_UP: MONEY with the expanders CHEAPEST_PLAN, which is the default where
     the prices of all node groups that may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
     others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
@@ -435,7 +476,7 @@ class DecisionFigures(_message.Message):
         saved_per_hour: _builtins.float = ...,
         bought_per_hour: _builtins.float = ...,
         after: Global___ClusterFigures | None = ...,
-        objective: Global___Objective.Code.ValueType = ...,
+        objective: _settings_pb2.Objective.Code.ValueType = ...,
         most_saved_per_hour: _builtins.float | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour"]  # noqa: Y015
@@ -492,6 +533,7 @@ class NodeVerdict(_message.Message):
     PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
     REPLACED_BY_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    NOT_REPLACED_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
     fate: Global___NodeFate.Code.ValueType
@@ -551,6 +593,10 @@ class NodeVerdict(_message.Message):
     def since(self) -> _timestamp_pb2.Timestamp:
         """With GOES_NOW and GOES_LATER: since when scale-down has not needed it, without interruption."""
 
+    @_builtins.property
+    def not_replaced(self) -> Global___NotReplaced:
+        """Of a node with price that the plan of replacement leaves: why. Absent = replaced, or no plan was looked for."""
+
     def __init__(
         self,
         *,
@@ -572,10 +618,11 @@ class NodeVerdict(_message.Message):
         predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         replaced_by: _abc.Iterable[_builtins.str] | None = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
+        not_replaced: Global___NotReplaced | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "price_per_hour", b"price_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "not_replaced", b"not_replaced", "price_per_hour", b"price_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "since", b"since", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "not_replaced", b"not_replaced", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "since", b"since", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
@@ -587,6 +634,50 @@ class NodeVerdict(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
 
 Global___NodeVerdict: _TypeAlias = NodeVerdict  # noqa: Y015
+
+@_typing.final
+class NotReplaced(_message.Message):
+    """Why a node is not replaced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    UNREMOVABLE_FIELD_NUMBER: _builtins.int
+    BLOCKING_POD_FIELD_NUMBER: _builtins.int
+    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
+    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    reason: _reason_pb2.ReplacementLimit.Code.ValueType
+    """The cheapest condition to lift."""
+    why: _builtins.str
+    """One clause with the condition, for people; the pod in the way is "a pod"."""
+    unremovable: _reason_pb2.UnremovableReason.Code.ValueType
+    """Why the node may not be drained, if that is why it stays."""
+    blocking_pod: _builtins.str
+    """Pod that is in the way, as "namespace/name"; "" = none."""
+    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
+    """Why that pod is in the way."""
+    saving_per_hour: _builtins.float
+    """What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
+    least price of room for its pods.
+    """
+    def __init__(
+        self,
+        *,
+        reason: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
+        why: _builtins.str = ...,
+        unremovable: _reason_pb2.UnremovableReason.Code.ValueType = ...,
+        blocking_pod: _builtins.str = ...,
+        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        saving_per_hour: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "reason", b"reason", "saving_per_hour", b"saving_per_hour", "unremovable", b"unremovable", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotReplaced: _TypeAlias = NotReplaced  # noqa: Y015
 
 @_typing.final
 class NodeFate(_message.Message):
@@ -686,8 +777,8 @@ class Diagnostics(_message.Message):
 
     @_builtins.property
     def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Notes on the objects of this request, such as a kind that is not read, or a PersistentVolumeClaim that a pod names
-        and that is missing; the first of them. Empty with the compact form.
+        """Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
+        although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
         """
 
     def __init__(
@@ -1287,7 +1378,7 @@ class ScaleUpOption(_message.Message):
     """Whether it was chosen."""
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED when it was."""
-    decided_by: Global___Expander.Code.ValueType
+    decided_by: _settings_pb2.Expander.Code.ValueType
     """With NOT_CHOSEN: the expander that preferred another option. It may be one that is not configured itself. PRICE
     decides before RANDOM among options of known price that all other expanders rate equal, there without regard to the
     preferred size of nodes. With `SearchEffort.BEST`, or if the settings name no expanders, MOST_PODS, or
@@ -1308,7 +1399,7 @@ class ScaleUpOption(_message.Message):
         scores: _abc.Iterable[Global___ExpanderScore] | None = ...,
         chosen: _builtins.bool = ...,
         reason: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        decided_by: Global___Expander.Code.ValueType = ...,
+        decided_by: _settings_pb2.Expander.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1328,14 +1419,14 @@ class ExpanderScore(_message.Message):
 
     EXPANDER_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
-    expander: Global___Expander.Code.ValueType
+    expander: _settings_pb2.Expander.Code.ValueType
     """The expander."""
     score: _builtins.float
     """The score: larger is better. Its unit depends on the expander."""
     def __init__(
         self,
         *,
-        expander: Global___Expander.Code.ValueType = ...,
+        expander: _settings_pb2.Expander.Code.ValueType = ...,
         score: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -1345,80 +1436,6 @@ class ExpanderScore(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExpanderScore: _TypeAlias = ExpanderScore  # noqa: Y015
-
-@_typing.final
-class Expander(_message.Message):
-    """How one option is chosen among several."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Expander._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: Expander._Code.ValueType  # 0
-        """Refused."""
-        LEAST_WASTE: Expander._Code.ValueType  # 1
-        """Smallest share of idle cpu and memory on the new nodes."""
-        MOST_PODS: Expander._Code.ValueType  # 2
-        """Most pods served."""
-        LEAST_NODES: Expander._Code.ValueType  # 3
-        """Fewest new nodes."""
-        PRICE: Expander._Code.ValueType  # 4
-        """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
-        PRIORITY: Expander._Code.ValueType  # 5
-        """Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`."""
-        HIGHEST_PRIORITY: Expander._Code.ValueType  # 6
-        """Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`."""
-        BALANCED: Expander._Code.ValueType  # 7
-        """Smallest node group among similar ones, so that sizes become equal."""
-        CHEAPEST_PLAN: Expander._Code.ValueType  # 8
-        """All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
-        Only as the first one.
-        """
-        RANDOM: Expander._Code.ValueType  # 9
-        """A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
-        that the others rate equal are first compared by price, if all of them have one.
-        """
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: Expander.Code.ValueType  # 0
-    """Refused."""
-    LEAST_WASTE: Expander.Code.ValueType  # 1
-    """Smallest share of idle cpu and memory on the new nodes."""
-    MOST_PODS: Expander.Code.ValueType  # 2
-    """Most pods served."""
-    LEAST_NODES: Expander.Code.ValueType  # 3
-    """Fewest new nodes."""
-    PRICE: Expander.Code.ValueType  # 4
-    """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
-    PRIORITY: Expander.Code.ValueType  # 5
-    """Highest rank among regular expressions on the node group's id: `ScaleUpSettings.priority`."""
-    HIGHEST_PRIORITY: Expander.Code.ValueType  # 6
-    """Highest number in a label of the node group's template: `ScaleUpSettings.highest_priority`."""
-    BALANCED: Expander.Code.ValueType  # 7
-    """Smallest node group among similar ones, so that sizes become equal."""
-    CHEAPEST_PLAN: Expander.Code.ValueType  # 8
-    """All node groups at once: the plan with the lowest total price, or with the fewest nodes if prices are missing.
-    Only as the first one.
-    """
-    RANDOM: Expander.Code.ValueType  # 9
-    """A random one, by `PlanRequest.seed`. Always the last, whether listed or not. Unless it is the only one, options
-    that the others rate equal are first compared by price, if all of them have one.
-    """
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Expander: _TypeAlias = Expander  # noqa: Y015
 
 @_typing.final
 class CapacityRequestsDecision(_message.Message):
@@ -1441,7 +1458,7 @@ class CapacityRequestsDecision(_message.Message):
     price_per_hour: _builtins.float
     """Hourly cost of the new nodes, without those of unknown price, in the currency of the prices."""
     @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityAnswer]:
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequestAnswer]:
         """The requests of the classes that are answered, sorted by namespace and name; none that has ended (Failed,
         BookingExpired, CapacityRevoked).
         """
@@ -1461,7 +1478,7 @@ class CapacityRequestsDecision(_message.Message):
         *,
         result: _reason_pb2.CapacityRequestsResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
+        requests: _abc.Iterable[Global___CapacityRequestAnswer] | None = ...,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
         release: Global___Release | None = ...,
         price_per_hour: _builtins.float = ...,
@@ -1475,7 +1492,7 @@ class CapacityRequestsDecision(_message.Message):
 Global___CapacityRequestsDecision: _TypeAlias = CapacityRequestsDecision  # noqa: Y015
 
 @_typing.final
-class CapacityAnswer(_message.Message):
+class CapacityRequestAnswer(_message.Message):
     """What is answered to one ProvisioningRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1499,7 +1516,7 @@ class CapacityAnswer(_message.Message):
     """Name."""
     uid: _builtins.str
     """Uid."""
-    outcome: Global___CapacityOutcome.Code.ValueType
+    outcome: Global___CapacityRequestOutcome.Code.ValueType
     """Outcome."""
     detail: _builtins.str
     """One sentence, for people: what it lacks, or where its room is."""
@@ -1512,7 +1529,7 @@ class CapacityAnswer(_message.Message):
     needs_new_nodes: _builtins.bool
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
-    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequestPlace]:
         """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
@@ -1533,12 +1550,12 @@ class CapacityAnswer(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
-        outcome: Global___CapacityOutcome.Code.ValueType = ...,
+        outcome: Global___CapacityRequestOutcome.Code.ValueType = ...,
         detail: _builtins.str = ...,
         pod_count: _builtins.int = ...,
         started_count: _builtins.int = ...,
         booked_count: _builtins.int = ...,
-        places: _abc.Iterable[Global___CapacityPlace] | None = ...,
+        places: _abc.Iterable[Global___CapacityRequestPlace] | None = ...,
         booked_until: _timestamp_pb2.Timestamp | None = ...,
         shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
@@ -1550,10 +1567,10 @@ class CapacityAnswer(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
+Global___CapacityRequestAnswer: _TypeAlias = CapacityRequestAnswer  # noqa: Y015
 
 @_typing.final
-class CapacityPlace(_message.Message):
+class CapacityRequestPlace(_message.Message):
     """Room of a ProvisioningRequest for pods of one set on one node."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1590,10 +1607,10 @@ class CapacityPlace(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityPlace: _TypeAlias = CapacityPlace  # noqa: Y015
+Global___CapacityRequestPlace: _TypeAlias = CapacityRequestPlace  # noqa: Y015
 
 @_typing.final
-class CapacityOutcome(_message.Message):
+class CapacityRequestOutcome(_message.Message):
     """What is answered to a ProvisioningRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1602,63 +1619,63 @@ class CapacityOutcome(_message.Message):
         ValueType = _typing.NewType("ValueType", _builtins.int)
         V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityOutcome._Code.ValueType], _builtins.type):
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityRequestOutcome._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: CapacityOutcome._Code.ValueType  # 0
+        UNSPECIFIED: CapacityRequestOutcome._Code.ValueType  # 0
         """Never sent."""
-        FOUND: CapacityOutcome._Code.ValueType  # 1
+        FOUND: CapacityRequestOutcome._Code.ValueType  # 1
         """There is room; it is booked. Provisioned, CapacityIsFound."""
-        PROVISIONED: CapacityOutcome._Code.ValueType  # 2
+        PROVISIONED: CapacityRequestOutcome._Code.ValueType  # 2
         """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
-        COMING: CapacityOutcome._Code.ValueType  # 3
+        COMING: CapacityRequestOutcome._Code.ValueType  # 3
         """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
         Provisioned, CapacityIsOrdered.
         """
-        BOOKED: CapacityOutcome._Code.ValueType  # 4
+        BOOKED: CapacityRequestOutcome._Code.ValueType  # 4
         """It is provisioned, and its room is still held."""
-        NOT_FOUND: CapacityOutcome._Code.ValueType  # 5
+        NOT_FOUND: CapacityRequestOutcome._Code.ValueType  # 5
         """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
-        INVALID: CapacityOutcome._Code.ValueType  # 6
+        INVALID: CapacityRequestOutcome._Code.ValueType  # 6
         """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
-        FAILED: CapacityOutcome._Code.ValueType  # 7
+        FAILED: CapacityRequestOutcome._Code.ValueType  # 7
         """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
-        EXPIRED: CapacityOutcome._Code.ValueType  # 8
+        EXPIRED: CapacityRequestOutcome._Code.ValueType  # 8
         """Room was sought for as long as it says. Failed, Expired."""
-        BOOKING_EXPIRED: CapacityOutcome._Code.ValueType  # 9
+        BOOKING_EXPIRED: CapacityRequestOutcome._Code.ValueType  # 9
         """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
-        CONSUMED: CapacityOutcome._Code.ValueType  # 10
+        CONSUMED: CapacityRequestOutcome._Code.ValueType  # 10
         """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
-        REVOKED: CapacityOutcome._Code.ValueType  # 11
+        REVOKED: CapacityRequestOutcome._Code.ValueType  # 11
         """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message. The conditions that follow are named behind them."""
 
-    UNSPECIFIED: CapacityOutcome.Code.ValueType  # 0
+    UNSPECIFIED: CapacityRequestOutcome.Code.ValueType  # 0
     """Never sent."""
-    FOUND: CapacityOutcome.Code.ValueType  # 1
+    FOUND: CapacityRequestOutcome.Code.ValueType  # 1
     """There is room; it is booked. Provisioned, CapacityIsFound."""
-    PROVISIONED: CapacityOutcome.Code.ValueType  # 2
+    PROVISIONED: CapacityRequestOutcome.Code.ValueType  # 2
     """New nodes are ordered, with which there is room; it is booked. Provisioned, CapacityIsProvisioned."""
-    COMING: CapacityOutcome.Code.ValueType  # 3
+    COMING: CapacityRequestOutcome.Code.ValueType  # 3
     """With `ProvisionedWhen.READY`: there will be room once nodes that are coming are ready; it is held. Not
     Provisioned, CapacityIsOrdered.
     """
-    BOOKED: CapacityOutcome.Code.ValueType  # 4
+    BOOKED: CapacityRequestOutcome.Code.ValueType  # 4
     """It is provisioned, and its room is still held."""
-    NOT_FOUND: CapacityOutcome.Code.ValueType  # 5
+    NOT_FOUND: CapacityRequestOutcome.Code.ValueType  # 5
     """There is not enough room now; it is tried again. Not Provisioned, CapacityIsNotFound."""
-    INVALID: CapacityOutcome.Code.ValueType  # 6
+    INVALID: CapacityRequestOutcome.Code.ValueType  # 6
     """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
-    FAILED: CapacityOutcome.Code.ValueType  # 7
+    FAILED: CapacityRequestOutcome.Code.ValueType  # 7
     """There is not enough room, and it asks for no second try. Failed, CapacityIsNotFound."""
-    EXPIRED: CapacityOutcome.Code.ValueType  # 8
+    EXPIRED: CapacityRequestOutcome.Code.ValueType  # 8
     """Room was sought for as long as it says. Failed, Expired."""
-    BOOKING_EXPIRED: CapacityOutcome.Code.ValueType  # 9
+    BOOKING_EXPIRED: CapacityRequestOutcome.Code.ValueType  # 9
     """The time of its booking is over. BookingExpired, CapacityReservationTimeExpired."""
-    CONSUMED: CapacityOutcome.Code.ValueType  # 10
+    CONSUMED: CapacityRequestOutcome.Code.ValueType  # 10
     """As many pods as it has have started. BookingExpired, CapacityBookingConsumed."""
-    REVOKED: CapacityOutcome.Code.ValueType  # 11
+    REVOKED: CapacityRequestOutcome.Code.ValueType  # 11
     """Nodes with its room are gone or did not come, and no others can be had. CapacityRevoked, CapacityIsLost."""
 
     def __init__(
@@ -1670,7 +1687,7 @@ class CapacityOutcome(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityOutcome: _TypeAlias = CapacityOutcome  # noqa: Y015
+Global___CapacityRequestOutcome: _TypeAlias = CapacityRequestOutcome  # noqa: Y015
 
 @_typing.final
 class SlackDecision(_message.Message):
@@ -2047,52 +2064,6 @@ class BlockingPod(_message.Message):
 Global___BlockingPod: _TypeAlias = BlockingPod  # noqa: Y015
 
 @_typing.final
-class CandidateOrder(_message.Message):
-    """The order in which candidates are simulated."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidateOrder._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: CandidateOrder._Code.ValueType  # 0
-        """Refused."""
-        UTILIZATION: CandidateOrder._Code.ValueType  # 1
-        """Lowest utilization first."""
-        EVICTION_COST: CandidateOrder._Code.ValueType  # 2
-        """Fewest evictions first, rated by pod deletion cost and priority."""
-        PRICE: CandidateOrder._Code.ValueType  # 3
-        """Most expensive node first, by price per unit of the larger of its utilizations."""
-        NAME: CandidateOrder._Code.ValueType  # 4
-        """Empty nodes, then the others, each by name: what upstream does when its node list is sorted."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
-    """Refused."""
-    UTILIZATION: CandidateOrder.Code.ValueType  # 1
-    """Lowest utilization first."""
-    EVICTION_COST: CandidateOrder.Code.ValueType  # 2
-    """Fewest evictions first, rated by pod deletion cost and priority."""
-    PRICE: CandidateOrder.Code.ValueType  # 3
-    """Most expensive node first, by price per unit of the larger of its utilizations."""
-    NAME: CandidateOrder.Code.ValueType  # 4
-    """Empty nodes, then the others, each by name: what upstream does when its node list is sorted."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CandidateOrder: _TypeAlias = CandidateOrder  # noqa: Y015
-
-@_typing.final
 class UnneededNode(_message.Message):
     """A node that is not needed."""
 
@@ -2190,7 +2161,6 @@ class ReplacementDecision(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     FRONTIER_FIELD_NUMBER: _builtins.int
-    KEPT_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ReplacementResult.Code.ValueType
@@ -2212,10 +2182,6 @@ class ReplacementDecision(_message.Message):
         """
 
     @_builtins.property
-    def kept(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeptNode]:
-        """Nodes with price that stay although the plan was looked for, sorted by name."""
-
-    @_builtins.property
     def excluded(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
         """Node groups whose nodes neither go nor come, or whose nodes may only go: id to reason."""
 
@@ -2226,13 +2192,12 @@ class ReplacementDecision(_message.Message):
         result: _reason_pb2.ReplacementResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
         frontier: _abc.Iterable[Global___ReplacementOption] | None = ...,
-        kept: _abc.Iterable[Global___KeptNode] | None = ...,
         excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         incomplete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "result", b"result", "waves", b"waves"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2446,54 +2411,6 @@ class ReplacementOption(_message.Message):
 Global___ReplacementOption: _TypeAlias = ReplacementOption  # noqa: Y015
 
 @_typing.final
-class KeptNode(_message.Message):
-    """A node with price that is not replaced."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_FIELD_NUMBER: _builtins.int
-    BLOCKING_POD_FIELD_NUMBER: _builtins.int
-    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
-    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name."""
-    reason: _reason_pb2.ReplacementLimit.Code.ValueType
-    """Why: the cheapest condition to lift."""
-    unremovable: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why the node may not be drained, if that is why it stays."""
-    blocking_pod: _builtins.str
-    """Pod that is in the way, as "namespace/name"; "" = none."""
-    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
-    """Why that pod is in the way."""
-    saving_per_hour: _builtins.float
-    """What replacing this node alone would save for one hour at most, if the condition were lifted: its price without the
-    least price of room for its pods.
-    """
-    detail: _builtins.str
-    """One sentence, for people."""
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        reason: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
-        unremovable: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        blocking_pod: _builtins.str = ...,
-        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
-        saving_per_hour: _builtins.float = ...,
-        detail: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "reason", b"reason", "saving_per_hour", b"saving_per_hour", "unremovable", b"unremovable"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___KeptNode: _TypeAlias = KeptNode  # noqa: Y015
-
-@_typing.final
 class PodCostsDecision(_message.Message):
     """Pod deletion costs."""
 
@@ -2607,7 +2524,7 @@ class PodCostShare(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
     OWN_RANKS_FIELD_NUMBER: _builtins.int
-    strategy: Global___PodCostStrategy.Code.ValueType
+    strategy: _settings_pb2.PodCostStrategy.Code.ValueType
     """The strategy."""
     ranks: _builtins.bytes
     """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its weight. REQUIRED. A pod with a larger one is
@@ -2618,7 +2535,7 @@ class PodCostShare(_message.Message):
     def __init__(
         self,
         *,
-        strategy: Global___PodCostStrategy.Code.ValueType = ...,
+        strategy: _settings_pb2.PodCostStrategy.Code.ValueType = ...,
         ranks: _builtins.bytes = ...,
         own_ranks: _builtins.bytes = ...,
     ) -> None: ...
@@ -2631,104 +2548,15 @@ class PodCostShare(_message.Message):
 Global___PodCostShare: _TypeAlias = PodCostShare  # noqa: Y015
 
 @_typing.final
-class PodCostStrategy(_message.Message):
-    """How pods of a group are ranked: a higher rank is removed sooner."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodCostStrategy._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: PodCostStrategy._Code.ValueType  # 0
-        """Refused."""
-        BALANCE_DOMAINS: PodCostStrategy._Code.ValueType  # 1
-        """By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
-        removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
-        """
-        UNTOLERATED_TAINTS: PodCostStrategy._Code.ValueType  # 2
-        """Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints."""
-        PREFER_NO_SCHEDULE_NODES: PodCostStrategy._Code.ValueType  # 3
-        """1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others."""
-        ANTI_AFFINITY: PodCostStrategy._Code.ValueType  # 4
-        """Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
-        term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
-        """
-        YOUNGEST: PodCostStrategy._Code.ValueType  # 5
-        """Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
-        then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
-        """
-        OLDEST: PodCostStrategy._Code.ValueType  # 6
-        """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold."""
-        NODE_DRAIN: PodCostStrategy._Code.ValueType  # 7
-        """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
-        of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
-        """
-        NODE_COST: PodCostStrategy._Code.ValueType  # 8
-        """Pods on the most expensive nodes first. Unit: price of the node per hour."""
-        IDLE: PodCostStrategy._Code.ValueType  # 9
-        """Largest number in an annotation first: time without work. `PodCostTerm.annotation`."""
-        ACCUMULATED_WORK: PodCostStrategy._Code.ValueType  # 10
-        """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
-        `PodCostTerm.annotation`.
-        """
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
-    """Refused."""
-    BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
-    """By age within the topology domain: 1 is the first pod of its domain, 2 the second. If the highest rank is always
-    removed, domains differ by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
-    """
-    UNTOLERATED_TAINTS: PodCostStrategy.Code.ValueType  # 2
-    """Number of taints of the node, of any effect, that the pod does not tolerate. Unit: taints."""
-    PREFER_NO_SCHEDULE_NODES: PodCostStrategy.Code.ValueType  # 3
-    """1 for pods on nodes with a PreferNoSchedule taint that they do not tolerate, 0 for others."""
-    ANTI_AFFINITY: PodCostStrategy.Code.ValueType  # 4
-    """Pods whose removal improves anti-affinity most: for each other pod in a domain that a term of either names, the
-    term's weight; 100 for required terms. Ranks again after each removal. Unit: weight.
-    """
-    YOUNGEST: PodCostStrategy.Code.ValueType  # 5
-    """Youngest pod first. Unit: seconds, from about when the oldest pod of the group was created: with a threshold from
-    then exactly, so that its removal changes all ranks; without one, from a moment that moves rarely.
-    """
-    OLDEST: PodCostStrategy.Code.ValueType  # 6
-    """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the threshold."""
-    NODE_DRAIN: PodCostStrategy.Code.ValueType  # 7
-    """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon; below that, higher ranks the fewer pods
-    of groups with this strategy keep the node from being empty; 0 on nodes that cannot go.
-    """
-    NODE_COST: PodCostStrategy.Code.ValueType  # 8
-    """Pods on the most expensive nodes first. Unit: price of the node per hour."""
-    IDLE: PodCostStrategy.Code.ValueType  # 9
-    """Largest number in an annotation first: time without work. `PodCostTerm.annotation`."""
-    ACCUMULATED_WORK: PodCostStrategy.Code.ValueType  # 10
-    """Smallest number in an annotation first, counted down from the threshold: work that would be lost.
-    `PodCostTerm.annotation`.
-    """
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodCostStrategy: _TypeAlias = PodCostStrategy  # noqa: Y015
-
-@_typing.final
 class PlanState(_message.Message):
     """The planner's memory between two loops. The caller stores it and sends it back unchanged; any planner replica
     understands it. Each decision has its own part, which no other decision reads; the part of a decision that is not
     requested is returned unchanged.
 
-    The typed fields of a part (times, what was unneeded, placeholders) follow the rules of the contract: later versions
-    read them. `opaque` is the planner's own, in a layout that may change with each version: a planner that does not know
-    the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches, never a timer.
+    The typed fields of a part (timers, what was unneeded, placeholders) follow the rules of the contract: later versions
+    read them. `opaque` is the planner's own, in one layout for all parts that may change with each version: a planner
+    that does not know the layout, or cannot read the bytes, drops `opaque` alone, with a note. That costs searches,
+    never a timer.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2901,12 +2729,9 @@ class ScaleUpState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     OPAQUE_FIELD_NUMBER: _builtins.int
     GANG_ORDERS_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 2. REQUIRED with it."""
     opaque: _builtins.bytes
     """Places of waiting pods, pods of nodes being deleted and recently evicted ones. OPTIONAL: empty = none."""
     @_builtins.property
@@ -2920,14 +2745,13 @@ class ScaleUpState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
         gang_orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang_orders", b"gang_orders", "layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang_orders", b"gang_orders", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3044,7 +2868,6 @@ class ScaleDownState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     UNNEEDED_FIELD_NUMBER: _builtins.int
     UNREMOVABLE_FIELD_NUMBER: _builtins.int
@@ -3053,8 +2876,6 @@ class ScaleDownState(_message.Message):
     LATER_WAVES_FIELD_NUMBER: _builtins.int
     WAVE_FIELD_NUMBER: _builtins.int
     FILLED_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 4. REQUIRED with it."""
     opaque: _builtins.bytes
     """Destinations of pods in the last simulation, where searches continue, and the basis of the choice among orders.
     OPTIONAL: empty = none.
@@ -3088,7 +2909,6 @@ class ScaleDownState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         unneeded: Global___NodeTimes | None = ...,
         unremovable: Global___FailedNodes | None = ...,
@@ -3100,7 +2920,7 @@ class ScaleDownState(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["later_waves", b"later_waves", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filled", b"filled", "later_waves", b"later_waves", "layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable", "wave", b"wave"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filled", b"filled", "later_waves", b"later_waves", "opaque", b"opaque", "strings", b"strings", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable", "wave", b"wave"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3215,2260 +3035,3 @@ class FailedNodes(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
-
-@_typing.final
-class PlanSettings(_message.Message):
-    """All settings. An absent field has the default of its option `setting`, which is upstream's unless the comment says
-    why not; its range and upstream's name for it are there as well. Numbers that the option gives no range may have any
-    value, durations are at least 0 s.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class NodeGroupsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___NodeGroupSettings: ...
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: Global___NodeGroupSettings | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    SCALE_UP_FIELD_NUMBER: _builtins.int
-    SCALE_DOWN_FIELD_NUMBER: _builtins.int
-    SLACK_FIELD_NUMBER: _builtins.int
-    POD_COSTS_FIELD_NUMBER: _builtins.int
-    NODE_GROUPS_FIELD_NUMBER: _builtins.int
-    SIMULATION_FIELD_NUMBER: _builtins.int
-    PLANNER_FIELD_NUMBER: _builtins.int
-    SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
-    REPLACEMENT_FIELD_NUMBER: _builtins.int
-    GANGS_FIELD_NUMBER: _builtins.int
-    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
-    search_effort: Global___SearchEffort.Code.ValueType
-    """How much scale-up and scale-down search for a better plan."""
-    @_builtins.property
-    def scale_up(self) -> Global___ScaleUpSettings:
-        """Scale-up. OPTIONAL."""
-
-    @_builtins.property
-    def scale_down(self) -> Global___ScaleDownSettings:
-        """Scale-down. OPTIONAL."""
-
-    @_builtins.property
-    def slack(self) -> Global___SlackSettings:
-        """Resource slack. OPTIONAL."""
-
-    @_builtins.property
-    def pod_costs(self) -> Global___PodCostSettings:
-        """Pod deletion costs. OPTIONAL."""
-
-    @_builtins.property
-    def node_groups(self) -> _containers.MessageMap[_builtins.str, Global___NodeGroupSettings]:
-        """Overrides by node group id. OPTIONAL."""
-
-    @_builtins.property
-    def simulation(self) -> Global___SimulationSettings:
-        """How scheduling is simulated. OPTIONAL."""
-
-    @_builtins.property
-    def planner(self) -> Global___PlannerSettings:
-        """Settings for all decisions. OPTIONAL."""
-
-    @_builtins.property
-    def replacement(self) -> Global___ReplacementSettings:
-        """Replacement. OPTIONAL."""
-
-    @_builtins.property
-    def gangs(self) -> Global___GangSettings:
-        """Pod groups, for all decisions. OPTIONAL."""
-
-    @_builtins.property
-    def capacity_requests(self) -> Global___CapacityRequestSettings:
-        """ProvisioningRequests. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        scale_up: Global___ScaleUpSettings | None = ...,
-        scale_down: Global___ScaleDownSettings | None = ...,
-        slack: Global___SlackSettings | None = ...,
-        pod_costs: Global___PodCostSettings | None = ...,
-        node_groups: _abc.Mapping[_builtins.str, Global___NodeGroupSettings] | None = ...,
-        simulation: Global___SimulationSettings | None = ...,
-        planner: Global___PlannerSettings | None = ...,
-        search_effort: Global___SearchEffort.Code.ValueType = ...,
-        replacement: Global___ReplacementSettings | None = ...,
-        gangs: Global___GangSettings | None = ...,
-        capacity_requests: Global___CapacityRequestSettings | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
-
-@_typing.final
-class GangSettings(_message.Message):
-    """Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`)."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COUNT_MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
-    SERVE_OPTIONAL_MEMBERS_FIELD_NUMBER: _builtins.int
-    MOVE_RUNNING_FIELD_NUMBER: _builtins.int
-    count_missing_members: _builtins.bool
-    """Add nodes also for pods of a gang that do not exist yet, up to `PodGroup.desired_count`: a gang of which fewer than
-    `min_count` pods exist is then served as if they did. Answers name such pods "GROUP (missing 1)". False: such a
-    gang is no demand, as the scheduler holds its pods.
-    """
-    serve_optional_members: _builtins.bool
-    """Add nodes also for the pods of a gang beyond `min_count`. False: they take room on nodes that are there, or that
-    the gang gets anyway.
-    """
-    move_running: _builtins.bool
-    """Move the pods of running gangs: one by one as long as `min_count` of them run, or the whole gang at once. False:
-    nodes with a pod of a gang that runs are neither drained nor replaced.
-    """
-    def __init__(
-        self,
-        *,
-        count_missing_members: _builtins.bool | None = ...,
-        serve_optional_members: _builtins.bool | None = ...,
-        move_running: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__count_missing_members: _TypeAlias = _typing.Literal["count_missing_members"]  # noqa: Y015
-    _WhichOneofArgType__count_missing_members: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members"]  # noqa: Y015
-    _WhichOneofReturnType__move_running: _TypeAlias = _typing.Literal["move_running"]  # noqa: Y015
-    _WhichOneofArgType__move_running: _TypeAlias = _typing.Literal["_move_running", b"_move_running"]  # noqa: Y015
-    _WhichOneofReturnType__serve_optional_members: _TypeAlias = _typing.Literal["serve_optional_members"]  # noqa: Y015
-    _WhichOneofArgType__serve_optional_members: _TypeAlias = _typing.Literal["_serve_optional_members", b"_serve_optional_members"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__count_missing_members) -> _WhichOneofReturnType__count_missing_members | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__move_running) -> _WhichOneofReturnType__move_running | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__serve_optional_members) -> _WhichOneofReturnType__serve_optional_members | None: ...
-
-Global___GangSettings: _TypeAlias = GangSettings  # noqa: Y015
-
-@_typing.final
-class CapacityRequestSettings(_message.Message):
-    """ProvisioningRequests. New nodes are those of scale-up (`ScaleUpSettings.template_source`, limits, maximum sizes,
-    back-off).
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENABLED_FIELD_NUMBER: _builtins.int
-    CLASSES_FIELD_NUMBER: _builtins.int
-    PROVISIONED_WHEN_FIELD_NUMBER: _builtins.int
-    BOOKING_TIME_FIELD_NUMBER: _builtins.int
-    MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
-    PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """Take the decision at all. If false, nothing is booked, and pods that name a request are served like any others."""
-    provisioned_when: Global___ProvisionedWhen.Code.ValueType
-    """When the condition Provisioned of a request that gets new nodes becomes true. The default is upstream's."""
-    processor_instance: _builtins.str
-    """Only requests with this parameter `processorInstance` are answered. OPTIONAL: "" = those without the parameter."""
-    @_builtins.property
-    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
-        """The classes that are answered; requests of others are left alone, for another controller. OPTIONAL: empty =
-        `check-capacity.autoscaling.x-k8s.io` and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
-        that no Cluster Autoscaler answers.
-        """
-
-    @_builtins.property
-    def booking_time(self) -> _duration_pb2.Duration:
-        """How long room stays booked after a request is provisioned, as far as its pods have not started. A constant
-        upstream.
-        """
-
-    @_builtins.property
-    def max_seek_time(self) -> _duration_pb2.Duration:
-        """How long after its creation room is sought for a request that does not say it (`ValidUntilSeconds`). A constant
-        upstream, which ignores the parameter.
-        """
-
-    def __init__(
-        self,
-        *,
-        enabled: _builtins.bool | None = ...,
-        classes: _abc.Iterable[Global___CapacityClass] | None = ...,
-        provisioned_when: Global___ProvisionedWhen.Code.ValueType = ...,
-        booking_time: _duration_pb2.Duration | None = ...,
-        max_seek_time: _duration_pb2.Duration | None = ...,
-        processor_instance: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "enabled", b"enabled", "max_seek_time", b"max_seek_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "classes", b"classes", "enabled", b"enabled", "max_seek_time", b"max_seek_time", "processor_instance", b"processor_instance", "provisioned_when", b"provisioned_when"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
-    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
-
-Global___CapacityRequestSettings: _TypeAlias = CapacityRequestSettings  # noqa: Y015
-
-@_typing.final
-class CapacityClass(_message.Message):
-    """A class of ProvisioningRequests."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    KIND_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """`spec.provisioningClassName`. REQUIRED, unique."""
-    kind: Global___CapacityClassKind.Code.ValueType
-    """What is done for its requests. REQUIRED."""
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        kind: Global___CapacityClassKind.Code.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CapacityClass: _TypeAlias = CapacityClass  # noqa: Y015
-
-@_typing.final
-class CapacityClassKind(_message.Message):
-    """What is done for the requests of a class."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityClassKind._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: CapacityClassKind._Code.ValueType  # 0
-        """Refused."""
-        CHECK_CAPACITY: CapacityClassKind._Code.ValueType  # 1
-        """Room on nodes that exist or are coming is booked; no node is added."""
-        ATOMIC_SCALE_UP: CapacityClassKind._Code.ValueType  # 2
-        """The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
-        room; or none at all.
-        """
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
-    """Refused."""
-    CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
-    """Room on nodes that exist or are coming is booked; no node is added."""
-    ATOMIC_SCALE_UP: CapacityClassKind.Code.ValueType  # 2
-    """The same, and if the room does not suffice, nodes of as many groups as needed are added, so that all pods have
-    room; or none at all.
-    """
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CapacityClassKind: _TypeAlias = CapacityClassKind  # noqa: Y015
-
-@_typing.final
-class ProvisionedWhen(_message.Message):
-    """When a request that gets new nodes is provisioned."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ProvisionedWhen._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: ProvisionedWhen._Code.ValueType  # 0
-        """ORDERED."""
-        ORDERED: ProvisionedWhen._Code.ValueType  # 1
-        """Once the cloud has accepted the order."""
-        READY: ProvisionedWhen._Code.ValueType  # 2
-        """Once all its pods fit nodes that are ready."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
-    """ORDERED."""
-    ORDERED: ProvisionedWhen.Code.ValueType  # 1
-    """Once the cloud has accepted the order."""
-    READY: ProvisionedWhen.Code.ValueType  # 2
-    """Once all its pods fit nodes that are ready."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ProvisionedWhen: _TypeAlias = ProvisionedWhen  # noqa: Y015
-
-@_typing.final
-class ReplacementSettings(_message.Message):
-    """Replacement. A node goes only if the rules of scale-down let it (`ScaleDownSettings`: pods with local storage,
-    kube-system pods, and so on, but not its utilization); new nodes are those of scale-up
-    (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and node groups with prices count.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENABLED_FIELD_NUMBER: _builtins.int
-    MIN_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
-    MIN_SAVING_SHARE_FIELD_NUMBER: _builtins.int
-    MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    PRICE_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    MAX_PAYBACK_TIME_FIELD_NUMBER: _builtins.int
-    MAX_SURGE_NODES_FIELD_NUMBER: _builtins.int
-    MAX_LEAVING_NODES_FIELD_NUMBER: _builtins.int
-    MAX_WAVES_FIELD_NUMBER: _builtins.int
-    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
-    CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
-    MIN_BALANCED_SCORE_FIELD_NUMBER: _builtins.int
-    BUDGETS_FIELD_NUMBER: _builtins.int
-    CHOICE_FIELD_NUMBER: _builtins.int
-    SPOT_FIELD_NUMBER: _builtins.int
-    AVOID_TIME_FIELD_NUMBER: _builtins.int
-    STABLE_TIME_FIELD_NUMBER: _builtins.int
-    DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """Take the decision at all."""
-    min_saving_per_hour: _builtins.float
-    """Least saving of a plan, per hour, in the currency of the prices."""
-    min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost; and, of the saving of a mean eviction, what
-    each further one must save for a set of nodes to be preferred to a smaller one.
-    """
-    min_saving_per_eviction: _builtins.float
-    """Least hourly saving per evicted pod."""
-    price_per_eviction: _builtins.float
-    """What moving one pod costs, once, in the currency of the prices: multiplied by its eviction cost, which is 1 for
-    usual pods.
-    """
-    max_surge_nodes: _builtins.int
-    """Most new nodes in one wave, besides those that leave in it."""
-    max_leaving_nodes: _builtins.int
-    """Most nodes that leave in one wave."""
-    max_waves: _builtins.int
-    """Most waves of a plan."""
-    stability_margin: _builtins.float
-    """A plan is made only if it would still save, and would not be planned again the other way, were each price this
-    share higher or lower.
-    """
-    min_balanced_score: _builtins.float
-    """A plan is made only if its Balanced score (`ReplacementOption`) is at least this. >= 0; 0 = any, the default."""
-    choice: Global___ReplacementChoice.Code.ValueType
-    """Which plan of the frontier is taken among those within all limits."""
-    do_not_disrupt: _builtins.bool
-    """Pods that have run for less than their annotation `karpenter.sh/do-not-disrupt` says (a duration, or "true" for
-    ever; `PodTable.number`) keep their nodes, and so do nodes with it (`Node.do_not_disrupt`).
-    """
-    @_builtins.property
-    def max_payback_time(self) -> _duration_pb2.Duration:
-        """Longest time in which the saving must pay for the moves. Also how long nodes that came by a replacement are not
-        replaced again.
-        """
-
-    @_builtins.property
-    def consolidate_after(self) -> _duration_pb2.Duration:
-        """Nodes with a pod younger than this, or younger themselves, stay. Karpenter's `consolidateAfter`.
-        `NodeGroupSettings` may give another one for the nodes of a group.
-        """
-
-    @_builtins.property
-    def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
-        """How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no limits but the others."""
-
-    @_builtins.property
-    def spot(self) -> Global___SpotReplacementSettings:
-        """Spot nodes replaced by spot nodes. OPTIONAL."""
-
-    @_builtins.property
-    def avoid_time(self) -> _duration_pb2.Duration:
-        """How long no node is planned in a group that had none to give, or whose new nodes were given back."""
-
-    @_builtins.property
-    def stable_time(self) -> _duration_pb2.Duration:
-        """How long a plan must replace a node, without interruption, before it is in wave 1."""
-
-    def __init__(
-        self,
-        *,
-        enabled: _builtins.bool | None = ...,
-        min_saving_per_hour: _builtins.float | None = ...,
-        min_saving_share: _builtins.float | None = ...,
-        min_saving_per_eviction: _builtins.float | None = ...,
-        price_per_eviction: _builtins.float | None = ...,
-        max_payback_time: _duration_pb2.Duration | None = ...,
-        max_surge_nodes: _builtins.int | None = ...,
-        max_leaving_nodes: _builtins.int | None = ...,
-        max_waves: _builtins.int | None = ...,
-        stability_margin: _builtins.float | None = ...,
-        consolidate_after: _duration_pb2.Duration | None = ...,
-        min_balanced_score: _builtins.float | None = ...,
-        budgets: _abc.Iterable[Global___DisruptionBudget] | None = ...,
-        choice: Global___ReplacementChoice.Code.ValueType = ...,
-        spot: Global___SpotReplacementSettings | None = ...,
-        avoid_time: _duration_pb2.Duration | None = ...,
-        stable_time: _duration_pb2.Duration | None = ...,
-        do_not_disrupt: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt", "_enabled", b"_enabled", "_max_leaving_nodes", b"_max_leaving_nodes", "_max_surge_nodes", b"_max_surge_nodes", "_max_waves", b"_max_waves", "_min_balanced_score", b"_min_balanced_score", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_min_saving_per_hour", b"_min_saving_per_hour", "_min_saving_share", b"_min_saving_share", "_price_per_eviction", b"_price_per_eviction", "_stability_margin", b"_stability_margin", "avoid_time", b"avoid_time", "consolidate_after", b"consolidate_after", "do_not_disrupt", b"do_not_disrupt", "enabled", b"enabled", "max_leaving_nodes", b"max_leaving_nodes", "max_payback_time", b"max_payback_time", "max_surge_nodes", b"max_surge_nodes", "max_waves", b"max_waves", "min_balanced_score", b"min_balanced_score", "min_saving_per_eviction", b"min_saving_per_eviction", "min_saving_per_hour", b"min_saving_per_hour", "min_saving_share", b"min_saving_share", "price_per_eviction", b"price_per_eviction", "spot", b"spot", "stability_margin", b"stability_margin", "stable_time", b"stable_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt", "_enabled", b"_enabled", "_max_leaving_nodes", b"_max_leaving_nodes", "_max_surge_nodes", b"_max_surge_nodes", "_max_waves", b"_max_waves", "_min_balanced_score", b"_min_balanced_score", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_min_saving_per_hour", b"_min_saving_per_hour", "_min_saving_share", b"_min_saving_share", "_price_per_eviction", b"_price_per_eviction", "_stability_margin", b"_stability_margin", "avoid_time", b"avoid_time", "budgets", b"budgets", "choice", b"choice", "consolidate_after", b"consolidate_after", "do_not_disrupt", b"do_not_disrupt", "enabled", b"enabled", "max_leaving_nodes", b"max_leaving_nodes", "max_payback_time", b"max_payback_time", "max_surge_nodes", b"max_surge_nodes", "max_waves", b"max_waves", "min_balanced_score", b"min_balanced_score", "min_saving_per_eviction", b"min_saving_per_eviction", "min_saving_per_hour", b"min_saving_per_hour", "min_saving_share", b"min_saving_share", "price_per_eviction", b"price_per_eviction", "spot", b"spot", "stability_margin", b"stability_margin", "stable_time", b"stable_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__do_not_disrupt: _TypeAlias = _typing.Literal["do_not_disrupt"]  # noqa: Y015
-    _WhichOneofArgType__do_not_disrupt: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt"]  # noqa: Y015
-    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
-    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__max_leaving_nodes: _TypeAlias = _typing.Literal["max_leaving_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_leaving_nodes: _TypeAlias = _typing.Literal["_max_leaving_nodes", b"_max_leaving_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_surge_nodes: _TypeAlias = _typing.Literal["max_surge_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_surge_nodes: _TypeAlias = _typing.Literal["_max_surge_nodes", b"_max_surge_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
-    _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
-    _WhichOneofReturnType__min_balanced_score: _TypeAlias = _typing.Literal["min_balanced_score"]  # noqa: Y015
-    _WhichOneofArgType__min_balanced_score: _TypeAlias = _typing.Literal["_min_balanced_score", b"_min_balanced_score"]  # noqa: Y015
-    _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
-    _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__min_saving_per_hour: _TypeAlias = _typing.Literal["min_saving_per_hour"]  # noqa: Y015
-    _WhichOneofArgType__min_saving_per_hour: _TypeAlias = _typing.Literal["_min_saving_per_hour", b"_min_saving_per_hour"]  # noqa: Y015
-    _WhichOneofReturnType__min_saving_share: _TypeAlias = _typing.Literal["min_saving_share"]  # noqa: Y015
-    _WhichOneofArgType__min_saving_share: _TypeAlias = _typing.Literal["_min_saving_share", b"_min_saving_share"]  # noqa: Y015
-    _WhichOneofReturnType__price_per_eviction: _TypeAlias = _typing.Literal["price_per_eviction"]  # noqa: Y015
-    _WhichOneofArgType__price_per_eviction: _TypeAlias = _typing.Literal["_price_per_eviction", b"_price_per_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
-    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__do_not_disrupt) -> _WhichOneofReturnType__do_not_disrupt | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_leaving_nodes) -> _WhichOneofReturnType__max_leaving_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_surge_nodes) -> _WhichOneofReturnType__max_surge_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_balanced_score) -> _WhichOneofReturnType__min_balanced_score | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_hour) -> _WhichOneofReturnType__min_saving_per_hour | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_share) -> _WhichOneofReturnType__min_saving_share | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_eviction) -> _WhichOneofReturnType__price_per_eviction | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
-
-Global___ReplacementSettings: _TypeAlias = ReplacementSettings  # noqa: Y015
-
-@_typing.final
-class ReplacementChoice(_message.Message):
-    """Which plan of the frontier is taken."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementChoice._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: ReplacementChoice._Code.ValueType  # 0
-        """MOST_SAVED."""
-        MOST_SAVED: ReplacementChoice._Code.ValueType  # 1
-        """The one that saves most."""
-        MOST_SAVED_PER_EVICTION: ReplacementChoice._Code.ValueType  # 2
-        """The one that saves most per evicted pod."""
-        CAREFUL: ReplacementChoice._Code.ValueType  # 3
-        """The smallest one within the limits."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: ReplacementChoice.Code.ValueType  # 0
-    """MOST_SAVED."""
-    MOST_SAVED: ReplacementChoice.Code.ValueType  # 1
-    """The one that saves most."""
-    MOST_SAVED_PER_EVICTION: ReplacementChoice.Code.ValueType  # 2
-    """The one that saves most per evicted pod."""
-    CAREFUL: ReplacementChoice.Code.ValueType  # 3
-    """The smallest one within the limits."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReplacementChoice: _TypeAlias = ReplacementChoice  # noqa: Y015
-
-@_typing.final
-class SpotReplacementSettings(_message.Message):
-    """Rules for replacing spot nodes by spot nodes. A node is a spot node if its labels or its group's template say so
-    (`karpenter.sh/capacity-type`, `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
-    `kubernetes.azure.com/scalesetpriority`).
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENABLED_FIELD_NUMBER: _builtins.int
-    MIN_ALTERNATIVES_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """Whether it is done."""
-    min_alternatives: _builtins.int
-    """Least number of cheaper node groups that would take the same pods, for a node that replaces one node. Karpenter's
-    is 15.
-    """
-    def __init__(
-        self,
-        *,
-        enabled: _builtins.bool | None = ...,
-        min_alternatives: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_min_alternatives", b"_min_alternatives", "enabled", b"enabled", "min_alternatives", b"min_alternatives"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_min_alternatives", b"_min_alternatives", "enabled", b"enabled", "min_alternatives", b"min_alternatives"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
-    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__min_alternatives: _TypeAlias = _typing.Literal["min_alternatives"]  # noqa: Y015
-    _WhichOneofArgType__min_alternatives: _TypeAlias = _typing.Literal["_min_alternatives", b"_min_alternatives"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_alternatives) -> _WhichOneofReturnType__min_alternatives | None: ...
-
-Global___SpotReplacementSettings: _TypeAlias = SpotReplacementSettings  # noqa: Y015
-
-@_typing.final
-class DisruptionBudget(_message.Message):
-    """How many nodes may be disrupted at the same time in a part of the cluster, as `spec.disruption.budgets` of
-    Karpenter's NodePools.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODES_FIELD_NUMBER: _builtins.int
-    NODE_GROUPS_FIELD_NUMBER: _builtins.int
-    MAX_NODES_FIELD_NUMBER: _builtins.int
-    REASONS_FIELD_NUMBER: _builtins.int
-    SCHEDULE_FIELD_NUMBER: _builtins.int
-    DURATION_FIELD_NUMBER: _builtins.int
-    max_nodes: _builtins.str
-    """Most nodes: a number, or a share such as "10%", which rounds up. REQUIRED."""
-    schedule: _builtins.str
-    """When it holds: five fields of cron in UTC, or "@daily" and the like. OPTIONAL: "" = always."""
-    @_builtins.property
-    def nodes(self) -> Global___Selector:
-        """The nodes that count. OPTIONAL: absent = all."""
-
-    @_builtins.property
-    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of node groups; with `nodes`, both must hold. OPTIONAL: empty = all."""
-
-    @_builtins.property
-    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL: empty = all. Nodes that leave without
-        pods to move are Empty, others Underutilized.
-        """
-
-    @_builtins.property
-    def duration(self) -> _duration_pb2.Duration:
-        """How long from each time of `schedule` on. REQUIRED with it."""
-
-    def __init__(
-        self,
-        *,
-        nodes: Global___Selector | None = ...,
-        node_groups: _abc.Iterable[_builtins.str] | None = ...,
-        max_nodes: _builtins.str = ...,
-        reasons: _abc.Iterable[_builtins.str] | None = ...,
-        schedule: _builtins.str = ...,
-        duration: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "nodes", b"nodes"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "max_nodes", b"max_nodes", "node_groups", b"node_groups", "nodes", b"nodes", "reasons", b"reasons", "schedule", b"schedule"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DisruptionBudget: _TypeAlias = DisruptionBudget  # noqa: Y015
-
-@_typing.final
-class Objective(_message.Message):
-    """What plans are compared by first."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Objective._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: Objective._Code.ValueType  # 0
-        """In settings: MONEY where all prices are known, else COUNT."""
-        COUNT: Objective._Code.ValueType  # 1
-        """The number of nodes."""
-        MONEY: Objective._Code.ValueType  # 2
-        """The price of nodes per hour."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: Objective.Code.ValueType  # 0
-    """In settings: MONEY where all prices are known, else COUNT."""
-    COUNT: Objective.Code.ValueType  # 1
-    """The number of nodes."""
-    MONEY: Objective.Code.ValueType  # 2
-    """The price of nodes per hour."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Objective: _TypeAlias = Objective  # noqa: Y015
-
-@_typing.final
-class SearchEffort(_message.Message):
-    """How much is searched for a better plan. Budgets are amounts of work: what they pay for becomes less as a cluster
-    grows, and the deadline bounds all of it.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[SearchEffort._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: SearchEffort._Code.ValueType  # 0
-        """USUAL."""
-        FIRST: SearchEffort._Code.ValueType  # 1
-        """The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
-        plan with the configured expanders.
-        """
-        USUAL: SearchEffort._Code.ValueType  # 2
-        """Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
-        that cost little. A plan of other expanders is taken only if the settings name no expanders.
-        """
-        BEST: SearchEffort._Code.ValueType  # 3
-        """Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
-        serves more pods, or as many with fewer nodes at no higher price; a note says so.
-        """
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: SearchEffort.Code.ValueType  # 0
-    """USUAL."""
-    FIRST: SearchEffort.Code.ValueType  # 1
-    """The first plan: scale-down continues the last one, or takes the first of `candidate_orders`; scale-up makes one
-    plan with the configured expanders.
-    """
-    USUAL: SearchEffort.Code.ValueType  # 2
-    """Also the other orders of candidates, and arbitrary ones as far as a few milliseconds go; other plans of scale-up
-    that cost little. A plan of other expanders is taken only if the settings name no expanders.
-    """
-    BEST: SearchEffort.Code.ValueType  # 3
-    """Every attempt at any size, until the deadline. A plan of other expanders than the configured ones is taken if it
-    serves more pods, or as many with fewer nodes at no higher price; a note says so.
-    """
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SearchEffort: _TypeAlias = SearchEffort  # noqa: Y015
-
-@_typing.final
-class PlannerSettings(_message.Message):
-    """Settings for all decisions."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    EXPENDABLE_PODS_PRIORITY_CUTOFF_FIELD_NUMBER: _builtins.int
-    GPU_LABEL_FIELD_NUMBER: _builtins.int
-    RECENT_EVICTION_TTL_FIELD_NUMBER: _builtins.int
-    RESERVE_FOR_PENDING_PODS_FIELD_NUMBER: _builtins.int
-    RESERVE_FOR_UNMARKED_PODS_FIELD_NUMBER: _builtins.int
-    LIMITS_FIELD_NUMBER: _builtins.int
-    BALANCE_FIELD_NUMBER: _builtins.int
-    MAX_NODE_STARTUP_TIME_FIELD_NUMBER: _builtins.int
-    MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
-    DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
-    expendable_pods_priority_cutoff: _builtins.int
-    """Pods with lower priority neither keep a node nor need a place."""
-    gpu_label: _builtins.str
-    """Name of the node label that marks GPU nodes; "" = none does. Default "cloud.google.com/gke-accelerator"; a node
-    with allocatable "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
-    """
-    reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now: those that the scheduler has marked unschedulable and that are
-    not expendable. Upstream does, and places them before it looks for unneeded nodes.
-    """
-    reserve_for_unmarked_pods: _builtins.bool
-    """Also keep room for pending pods that the scheduler has not marked. Upstream does not: most of them are scheduled
-    shortly.
-    """
-    @_builtins.property
-    def recent_eviction_ttl(self) -> _duration_pb2.Duration:
-        """How long room is kept for an evicted pod that its owner has not recreated. Upstream's 0 switches the buffer off."""
-
-    @_builtins.property
-    def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
-        """Minimum and maximum amounts of resources, and numbers of nodes, in the cluster or in a part of it. Default none.
-        Minimums apply to scale-down, maximums to scale-up.
-        """
-
-    @_builtins.property
-    def balance(self) -> Global___BalanceSettings:
-        """How similar node groups are balanced. OPTIONAL."""
-
-    @_builtins.property
-    def max_node_startup_time(self) -> _duration_pb2.Duration:
-        """How long a registered node may take to start. Until then, a node is still starting that is not ready, has a startup
-        taint, or does not offer yet what its group's template, or at least half of its group's nodes, offer of an extended
-        resource such as "nvidia.com/gpu". It is awaited, gives no room, and does not count as unhealthy.
-        """
-
-    @_builtins.property
-    def max_node_provision_time(self) -> _duration_pb2.Duration:
-        """How long requested nodes are awaited that have not registered. Later they are overdue: pods do not wait for them,
-        and their group grows only where no other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-        unknown, they are awaited for ever.
-        """
-
-    @_builtins.property
-    def disruption_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
-        """How many nodes may be removed or replaced at the same time, in parts of the cluster; for scale-down and replacement
-        alike. OPTIONAL.
-        """
-
-    def __init__(
-        self,
-        *,
-        expendable_pods_priority_cutoff: _builtins.int | None = ...,
-        gpu_label: _builtins.str | None = ...,
-        recent_eviction_ttl: _duration_pb2.Duration | None = ...,
-        reserve_for_pending_pods: _builtins.bool | None = ...,
-        reserve_for_unmarked_pods: _builtins.bool | None = ...,
-        limits: _abc.Iterable[Global___ResourceLimit] | None = ...,
-        balance: Global___BalanceSettings | None = ...,
-        max_node_startup_time: _duration_pb2.Duration | None = ...,
-        max_node_provision_time: _duration_pb2.Duration | None = ...,
-        disruption_budgets: _abc.Iterable[Global___DisruptionBudget] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "disruption_budgets", b"disruption_budgets", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
-    _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
-    _WhichOneofReturnType__gpu_label: _TypeAlias = _typing.Literal["gpu_label"]  # noqa: Y015
-    _WhichOneofArgType__gpu_label: _TypeAlias = _typing.Literal["_gpu_label", b"_gpu_label"]  # noqa: Y015
-    _WhichOneofReturnType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["reserve_for_pending_pods"]  # noqa: Y015
-    _WhichOneofArgType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["_reserve_for_pending_pods", b"_reserve_for_pending_pods"]  # noqa: Y015
-    _WhichOneofReturnType__reserve_for_unmarked_pods: _TypeAlias = _typing.Literal["reserve_for_unmarked_pods"]  # noqa: Y015
-    _WhichOneofArgType__reserve_for_unmarked_pods: _TypeAlias = _typing.Literal["_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__expendable_pods_priority_cutoff) -> _WhichOneofReturnType__expendable_pods_priority_cutoff | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_label) -> _WhichOneofReturnType__gpu_label | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_pending_pods) -> _WhichOneofReturnType__reserve_for_pending_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_unmarked_pods) -> _WhichOneofReturnType__reserve_for_unmarked_pods | None: ...
-
-Global___PlannerSettings: _TypeAlias = PlannerSettings  # noqa: Y015
-
-@_typing.final
-class ResourceLimit(_message.Message):
-    """A limit on one resource, or on the number of nodes. The sum is over the capacity of nodes that are not being deleted."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RESOURCE_FIELD_NUMBER: _builtins.int
-    MINIMUM_FIELD_NUMBER: _builtins.int
-    MAXIMUM_FIELD_NUMBER: _builtins.int
-    NODES_FIELD_NUMBER: _builtins.int
-    MAXIMUM_ADDED_FIELD_NUMBER: _builtins.int
-    resource: _builtins.str
-    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or "nodes" for the number of nodes.
-    REQUIRED.
-    """
-    minimum: _builtins.int
-    """Least amount, in the resource's unit: no node is removed if less would remain. OPTIONAL: absent = none; one of the
-    three limits is REQUIRED.
-    """
-    maximum: _builtins.int
-    """Largest amount, >= `minimum`: no node is added if the sum would exceed it. OPTIONAL: absent = none."""
-    maximum_added: _builtins.int
-    """Largest amount that one plan may add. OPTIONAL: absent = none."""
-    @_builtins.property
-    def nodes(self) -> Global___Selector:
-        """The nodes that count. OPTIONAL: absent = all nodes."""
-
-    def __init__(
-        self,
-        *,
-        resource: _builtins.str = ...,
-        minimum: _builtins.int | None = ...,
-        maximum: _builtins.int | None = ...,
-        nodes: Global___Selector | None = ...,
-        maximum_added: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_maximum", b"_maximum", "_maximum_added", b"_maximum_added", "_minimum", b"_minimum", "maximum", b"maximum", "maximum_added", b"maximum_added", "minimum", b"minimum", "nodes", b"nodes"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum", b"_maximum", "_maximum_added", b"_maximum_added", "_minimum", b"_minimum", "maximum", b"maximum", "maximum_added", b"maximum_added", "minimum", b"minimum", "nodes", b"nodes", "resource", b"resource"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__maximum: _TypeAlias = _typing.Literal["maximum"]  # noqa: Y015
-    _WhichOneofArgType__maximum: _TypeAlias = _typing.Literal["_maximum", b"_maximum"]  # noqa: Y015
-    _WhichOneofReturnType__maximum_added: _TypeAlias = _typing.Literal["maximum_added"]  # noqa: Y015
-    _WhichOneofArgType__maximum_added: _TypeAlias = _typing.Literal["_maximum_added", b"_maximum_added"]  # noqa: Y015
-    _WhichOneofReturnType__minimum: _TypeAlias = _typing.Literal["minimum"]  # noqa: Y015
-    _WhichOneofArgType__minimum: _TypeAlias = _typing.Literal["_minimum", b"_minimum"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__maximum) -> _WhichOneofReturnType__maximum | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__maximum_added) -> _WhichOneofReturnType__maximum_added | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__minimum) -> _WhichOneofReturnType__minimum | None: ...
-
-Global___ResourceLimit: _TypeAlias = ResourceLimit  # noqa: Y015
-
-@_typing.final
-class Selector(_message.Message):
-    """A label selector by names: all requirements must hold; without requirements, it selects everything."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class MatchLabelsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    MATCH_LABELS_FIELD_NUMBER: _builtins.int
-    MATCH_EXPRESSIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def match_labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels with their values. OPTIONAL."""
-
-    @_builtins.property
-    def match_expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SelectorRequirement]:
-        """Other requirements. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        match_labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        match_expressions: _abc.Iterable[Global___SelectorRequirement] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["match_expressions", b"match_expressions", "match_labels", b"match_labels"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Selector: _TypeAlias = Selector  # noqa: Y015
-
-@_typing.final
-class SelectorRequirement(_message.Message):
-    """One requirement on a label."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    OPERATOR_FIELD_NUMBER: _builtins.int
-    VALUES_FIELD_NUMBER: _builtins.int
-    key: _builtins.str
-    """Key of the label. REQUIRED."""
-    operator: _snapshot_pb2.LabelOperator.Code.ValueType
-    """Operator: IN, NOT_IN, EXISTS or DOES_NOT_EXIST. REQUIRED."""
-    @_builtins.property
-    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Values. REQUIRED for IN and NOT_IN, empty otherwise."""
-
-    def __init__(
-        self,
-        *,
-        key: _builtins.str = ...,
-        operator: _snapshot_pb2.LabelOperator.Code.ValueType = ...,
-        values: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "operator", b"operator", "values", b"values"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SelectorRequirement: _TypeAlias = SelectorRequirement  # noqa: Y015
-
-@_typing.final
-class BalanceSettings(_message.Message):
-    """Which node groups are similar, for both scale-up and scale-down, and how they are balanced. Two groups are similar if
-    a node of one has the same capacity as one of the other (memory may differ a little), about the same allocatable
-    amounts and the same labels, except labels of location and provider; or if both are in one node pool of Azure, by the
-    label "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are similar to none. Scale-up compares
-    templates of new nodes (`ScaleUpSettings.template_source`), scale-down the first node of each group by name. If a
-    setting differs between the two, its comment says so.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_DIFFERENCE_FIELD_NUMBER: _builtins.int
-    IGNORED_LABELS_FIELD_NUMBER: _builtins.int
-    COMPARED_LABELS_FIELD_NUMBER: _builtins.int
-    MAX_MEMORY_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
-    MAX_ALLOCATABLE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
-    MAX_FREE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
-    max_difference: _builtins.int
-    """Largest difference in nodes between similar node groups, and between the zones of similar node groups, after a
-    removal: a node goes only if no similar group or zone would then have more than this many nodes more than its own.
-    Nodes being deleted do not count. Applies to all unneeded nodes together and to those removed now; implies
-    `ScaleDownSettings.balance`. >= 0; 0 = no limit, the default. Upstream has none. Scale-down only: scale-up makes
-    sizes as equal as it can.
-    """
-    max_memory_difference_ratio: _builtins.float
-    """Share by which the smaller capacity of memory may be below the larger. The same in both."""
-    max_allocatable_difference_ratio: _builtins.float
-    """The same for the allocatable amount of each resource. The same in both."""
-    max_free_difference_ratio: _builtins.float
-    """The same for the amount of each resource that DaemonSets and static pods leave free. Scale-up only: an existing
-    node may temporarily lack some of those pods.
-    """
-    @_builtins.property
-    def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys of labels that need not be the same, besides those of zone, region, host name and provider. OPTIONAL. Scale-up
-        compares all other labels. Scale-down compares the labels by which some pod selects nodes, including a provider's,
-        and also taints: nodes that no pod distinguishes can replace each other.
-        """
-
-    @_builtins.property
-    def compared_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Compare only these labels, and neither amounts nor taints: groups that have all of them, with the same values, are
-        similar. OPTIONAL: empty = compare as described; not with `ignored_labels`. The same in both.
-        """
-
-    def __init__(
-        self,
-        *,
-        max_difference: _builtins.int | None = ...,
-        ignored_labels: _abc.Iterable[_builtins.str] | None = ...,
-        compared_labels: _abc.Iterable[_builtins.str] | None = ...,
-        max_memory_difference_ratio: _builtins.float | None = ...,
-        max_allocatable_difference_ratio: _builtins.float | None = ...,
-        max_free_difference_ratio: _builtins.float | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio", "_max_difference", b"_max_difference", "_max_free_difference_ratio", b"_max_free_difference_ratio", "_max_memory_difference_ratio", b"_max_memory_difference_ratio", "max_allocatable_difference_ratio", b"max_allocatable_difference_ratio", "max_difference", b"max_difference", "max_free_difference_ratio", b"max_free_difference_ratio", "max_memory_difference_ratio", b"max_memory_difference_ratio"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio", "_max_difference", b"_max_difference", "_max_free_difference_ratio", b"_max_free_difference_ratio", "_max_memory_difference_ratio", b"_max_memory_difference_ratio", "compared_labels", b"compared_labels", "ignored_labels", b"ignored_labels", "max_allocatable_difference_ratio", b"max_allocatable_difference_ratio", "max_difference", b"max_difference", "max_free_difference_ratio", b"max_free_difference_ratio", "max_memory_difference_ratio", b"max_memory_difference_ratio"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_allocatable_difference_ratio: _TypeAlias = _typing.Literal["max_allocatable_difference_ratio"]  # noqa: Y015
-    _WhichOneofArgType__max_allocatable_difference_ratio: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio"]  # noqa: Y015
-    _WhichOneofReturnType__max_difference: _TypeAlias = _typing.Literal["max_difference"]  # noqa: Y015
-    _WhichOneofArgType__max_difference: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference"]  # noqa: Y015
-    _WhichOneofReturnType__max_free_difference_ratio: _TypeAlias = _typing.Literal["max_free_difference_ratio"]  # noqa: Y015
-    _WhichOneofArgType__max_free_difference_ratio: _TypeAlias = _typing.Literal["_max_free_difference_ratio", b"_max_free_difference_ratio"]  # noqa: Y015
-    _WhichOneofReturnType__max_memory_difference_ratio: _TypeAlias = _typing.Literal["max_memory_difference_ratio"]  # noqa: Y015
-    _WhichOneofArgType__max_memory_difference_ratio: _TypeAlias = _typing.Literal["_max_memory_difference_ratio", b"_max_memory_difference_ratio"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_allocatable_difference_ratio) -> _WhichOneofReturnType__max_allocatable_difference_ratio | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_difference) -> _WhichOneofReturnType__max_difference | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_free_difference_ratio) -> _WhichOneofReturnType__max_free_difference_ratio | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_memory_difference_ratio) -> _WhichOneofReturnType__max_memory_difference_ratio | None: ...
-
-Global___BalanceSettings: _TypeAlias = BalanceSettings  # noqa: Y015
-
-@_typing.final
-class SimulationSettings(_message.Message):
-    """How scheduling is simulated."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
-    TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
-    topology_spread_timeout: _builtins.bool
-    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a scheduler that does the same."""
-    taint_toleration_comparison_operators: _builtins.bool
-    """Compare numbers where tolerations have the operators LT and GT, also for the taint policy of topology spread. False
-    is as the feature gate of this name of kube-scheduler (alpha in 1.37): such tolerations then tolerate nothing. Pods
-    of DaemonSets on new nodes, slack and pod deletion costs do not compare in either case.
-    """
-    def __init__(
-        self,
-        *,
-        topology_spread_timeout: _builtins.bool | None = ...,
-        taint_toleration_comparison_operators: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators", "_topology_spread_timeout", b"_topology_spread_timeout", "taint_toleration_comparison_operators", b"taint_toleration_comparison_operators", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators", "_topology_spread_timeout", b"_topology_spread_timeout", "taint_toleration_comparison_operators", b"taint_toleration_comparison_operators", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__taint_toleration_comparison_operators: _TypeAlias = _typing.Literal["taint_toleration_comparison_operators"]  # noqa: Y015
-    _WhichOneofArgType__taint_toleration_comparison_operators: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators"]  # noqa: Y015
-    _WhichOneofReturnType__topology_spread_timeout: _TypeAlias = _typing.Literal["topology_spread_timeout"]  # noqa: Y015
-    _WhichOneofArgType__topology_spread_timeout: _TypeAlias = _typing.Literal["_topology_spread_timeout", b"_topology_spread_timeout"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__taint_toleration_comparison_operators) -> _WhichOneofReturnType__taint_toleration_comparison_operators | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__topology_spread_timeout) -> _WhichOneofReturnType__topology_spread_timeout | None: ...
-
-Global___SimulationSettings: _TypeAlias = SimulationSettings  # noqa: Y015
-
-@_typing.final
-class ScaleUpSettings(_message.Message):
-    """Scale-up."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BALANCE_SIMILAR_NODE_GROUPS_FIELD_NUMBER: _builtins.int
-    EXPANDERS_FIELD_NUMBER: _builtins.int
-    PRIORITY_FIELD_NUMBER: _builtins.int
-    HIGHEST_PRIORITY_FIELD_NUMBER: _builtins.int
-    ENABLED_FIELD_NUMBER: _builtins.int
-    TEMPLATE_SOURCE_FIELD_NUMBER: _builtins.int
-    NEW_POD_SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
-    FORCE_DAEMONSETS_FIELD_NUMBER: _builtins.int
-    STARTUP_TAINTS_FIELD_NUMBER: _builtins.int
-    STATUS_TAINTS_FIELD_NUMBER: _builtins.int
-    SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
-    MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
-    SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
-    balance_similar_node_groups: _builtins.bool
-    """Split growth over similar node groups (`BalanceSettings`)."""
-    enabled: _builtins.bool
-    """Take the decision at all."""
-    template_source: Global___TemplateSource.Code.ValueType
-    """The model of a group's new nodes. Upstream prefers an existing node."""
-    force_daemonsets: _builtins.bool
-    """Put all DaemonSet pods that would run there on a new node, even those that its template does not name, or that the
-    node on which it is modelled lacks. A template that names no pods gets them in any case.
-    """
-    max_new_nodes: _builtins.int
-    """Most nodes that one plan adds."""
-    spread_over_new_domains: _builtins.bool
-    """Topology domains other than host names that node groups could open, such as zones, count for topology spread
-    constraints with DoNotSchedule: pods spread over three zones get nodes in all three, even if none has a node yet.
-    Plans are as legal for kube-scheduler, which counts domains that have nodes: it may put all pods on the first node
-    that registers, unless `minDomains` makes it wait, for which plans have nodes in as many domains in any case. A
-    plan that does not count new domains is taken if this one leaves pods. Upstream does not count new domains,
-    Karpenter does.
-    """
-    @_builtins.property
-    def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
-        """How an option is chosen: each expander decides among those that the one before it rates equal. Without repetition.
-        Default [CHEAPEST_PLAN] if every node group that may grow and would help has a price, else [LEAST_WASTE].
-        """
-
-    @_builtins.property
-    def priority(self) -> Global___PriorityExpanderSettings:
-        """For the expander PRIORITY. REQUIRED with it."""
-
-    @_builtins.property
-    def highest_priority(self) -> Global___HighestPriorityExpanderSettings:
-        """For the expander HIGHEST_PRIORITY. OPTIONAL."""
-
-    @_builtins.property
-    def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
-        """Pods younger than this wait; the pod's annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for
-        more.
-        """
-
-    @_builtins.property
-    def startup_taints(self) -> Global___TaintNames:
-        """Taints that are removed once a new node has started: new nodes are assumed not to have them, and a node with one is
-        not ready, for every decision. OPTIONAL: those that begin with "startup-taint.cluster-autoscaler.kubernetes.io/"
-        are always included.
-        """
-
-    @_builtins.property
-    def status_taints(self) -> Global___TaintNames:
-        """Taints that describe a node's status and not its kind: new nodes are assumed not to have them, and a node with one
-        is not ready, for every decision; upstream keeps it ready. OPTIONAL: those that begin with
-        "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        """
-
-    @_builtins.property
-    def scheduler_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of schedulers whose pods are served, besides the default scheduler. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        balance_similar_node_groups: _builtins.bool | None = ...,
-        expanders: _abc.Iterable[Global___Expander.Code.ValueType] | None = ...,
-        priority: Global___PriorityExpanderSettings | None = ...,
-        highest_priority: Global___HighestPriorityExpanderSettings | None = ...,
-        enabled: _builtins.bool | None = ...,
-        template_source: Global___TemplateSource.Code.ValueType = ...,
-        new_pod_scale_up_delay: _duration_pb2.Duration | None = ...,
-        force_daemonsets: _builtins.bool | None = ...,
-        startup_taints: Global___TaintNames | None = ...,
-        status_taints: Global___TaintNames | None = ...,
-        scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
-        max_new_nodes: _builtins.int | None = ...,
-        spread_over_new_domains: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
-    _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
-    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
-    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__force_daemonsets: _TypeAlias = _typing.Literal["force_daemonsets"]  # noqa: Y015
-    _WhichOneofArgType__force_daemonsets: _TypeAlias = _typing.Literal["_force_daemonsets", b"_force_daemonsets"]  # noqa: Y015
-    _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__spread_over_new_domains: _TypeAlias = _typing.Literal["spread_over_new_domains"]  # noqa: Y015
-    _WhichOneofArgType__spread_over_new_domains: _TypeAlias = _typing.Literal["_spread_over_new_domains", b"_spread_over_new_domains"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__balance_similar_node_groups) -> _WhichOneofReturnType__balance_similar_node_groups | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__force_daemonsets) -> _WhichOneofReturnType__force_daemonsets | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__spread_over_new_domains) -> _WhichOneofReturnType__spread_over_new_domains | None: ...
-
-Global___ScaleUpSettings: _TypeAlias = ScaleUpSettings  # noqa: Y015
-
-@_typing.final
-class TemplateSource(_message.Message):
-    """The model of a group's new nodes."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TemplateSource._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: TemplateSource._Code.ValueType  # 0
-        """PREFER_TEMPLATE."""
-        PREFER_TEMPLATE: TemplateSource._Code.ValueType  # 1
-        """The group's template, or one of its nodes if it has none."""
-        PREFER_NODE: TemplateSource._Code.ValueType  # 2
-        """One of the group's nodes, without what is specific to it, or the group's template if it has no nodes."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: TemplateSource.Code.ValueType  # 0
-    """PREFER_TEMPLATE."""
-    PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
-    """The group's template, or one of its nodes if it has none."""
-    PREFER_NODE: TemplateSource.Code.ValueType  # 2
-    """One of the group's nodes, without what is specific to it, or the group's template if it has no nodes."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TemplateSource: _TypeAlias = TemplateSource  # noqa: Y015
-
-@_typing.final
-class TaintNames(_message.Message):
-    """Taints by key."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEYS_FIELD_NUMBER: _builtins.int
-    PREFIXES_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Whole keys. OPTIONAL."""
-
-    @_builtins.property
-    def prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Prefixes of keys, not empty. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        keys: _abc.Iterable[_builtins.str] | None = ...,
-        prefixes: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "prefixes", b"prefixes"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TaintNames: _TypeAlias = TaintNames  # noqa: Y015
-
-@_typing.final
-class PriorityExpanderSettings(_message.Message):
-    """The expander PRIORITY."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RANKS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def ranks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PriorityRank]:
-        """Ranks, each number once. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        ranks: _abc.Iterable[Global___PriorityRank] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ranks", b"ranks"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PriorityExpanderSettings: _TypeAlias = PriorityExpanderSettings  # noqa: Y015
-
-@_typing.final
-class PriorityRank(_message.Message):
-    """One rank of the expander PRIORITY."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RANK_FIELD_NUMBER: _builtins.int
-    PATTERNS_FIELD_NUMBER: _builtins.int
-    rank: _builtins.int
-    """The rank: a node group with a higher one is preferred. A group that no pattern matches has no rank, and loses
-    against all groups with a rank.
-    """
-    @_builtins.property
-    def patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Regular expressions (RE2, without named classes of characters), one of which matches somewhere in the id of the
-        node group. REQUIRED.
-        """
-
-    def __init__(
-        self,
-        *,
-        rank: _builtins.int = ...,
-        patterns: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["patterns", b"patterns", "rank", b"rank"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PriorityRank: _TypeAlias = PriorityRank  # noqa: Y015
-
-@_typing.final
-class HighestPriorityExpanderSettings(_message.Message):
-    """The expander HIGHEST_PRIORITY."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LABEL_FIELD_NUMBER: _builtins.int
-    label: _builtins.str
-    """Key of the label of the template whose value is the priority, an integer; a group without it has 0. OPTIONAL: "" =
-    "zalando.org/scaling-priority".
-    """
-    def __init__(
-        self,
-        *,
-        label: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HighestPriorityExpanderSettings: _TypeAlias = HighestPriorityExpanderSettings  # noqa: Y015
-
-@_typing.final
-class ScaleDownSettings(_message.Message):
-    """Scale-down."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENABLED_FIELD_NUMBER: _builtins.int
-    UTILIZATION_THRESHOLD_FIELD_NUMBER: _builtins.int
-    GPU_UTILIZATION_THRESHOLD_FIELD_NUMBER: _builtins.int
-    UNNEEDED_TIME_FIELD_NUMBER: _builtins.int
-    UNREADY_TIME_FIELD_NUMBER: _builtins.int
-    UNREADY_ENABLED_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_NODE_RECHECK_TIMEOUT_FIELD_NUMBER: _builtins.int
-    MAX_SCALE_DOWN_PARALLELISM_FIELD_NUMBER: _builtins.int
-    MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
-    SKIP_NODES_WITH_SYSTEM_PODS_FIELD_NUMBER: _builtins.int
-    SKIP_NODES_WITH_LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
-    SKIP_NODES_WITH_CUSTOM_CONTROLLER_PODS_FIELD_NUMBER: _builtins.int
-    MIN_REPLICA_COUNT_FIELD_NUMBER: _builtins.int
-    BLOCKING_SYSTEM_POD_DISRUPTION_TIMEOUT_FIELD_NUMBER: _builtins.int
-    IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
-    IGNORE_MIRROR_PODS_UTILIZATION_FIELD_NUMBER: _builtins.int
-    MAX_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
-    JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
-    CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
-    MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    BALANCE_FIELD_NUMBER: _builtins.int
-    DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
-    DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
-    DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
-    DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
-    MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
-    OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
-    MAX_WAVES_FIELD_NUMBER: _builtins.int
-    DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """Take the decision at all."""
-    utilization_threshold: _builtins.float
-    """Nodes whose utilization is at most this are candidates."""
-    gpu_utilization_threshold: _builtins.float
-    """The same for GPU nodes."""
-    unready_enabled: _builtins.bool
-    """Whether unready nodes are removed."""
-    max_scale_down_parallelism: _builtins.int
-    """Most nodes being deleted at a time, empty or not."""
-    max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time. Upstream's default 1 drains serially, because its drains are not checked
-    jointly; ours are.
-    """
-    skip_nodes_with_system_pods: _builtins.bool
-    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them."""
-    skip_nodes_with_local_storage: _builtins.bool
-    """Nodes with pods that use local storage stay."""
-    skip_nodes_with_custom_controller_pods: _builtins.bool
-    """Nodes with pods of other controllers than ReplicationController, ReplicaSet, StatefulSet and Job stay."""
-    min_replica_count: _builtins.int
-    """Fewest replicas of a controller whose pods may be moved."""
-    ignore_daemonsets_utilization: _builtins.bool
-    """Leave DaemonSet pods out of utilization."""
-    ignore_mirror_pods_utilization: _builtins.bool
-    """Leave mirror pods out of utilization."""
-    max_evaluated_nodes: _builtins.int
-    """Simulate at most this many nodes, besides those that were unneeded last time. 0 = no limit, the default. Makes a
-    bounded run repeatable.
-    """
-    job_pods_unmovable: _builtins.bool
-    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them again. The Zalando fork always does this."""
-    min_saving_per_eviction: _builtins.float
-    """Smallest hourly saving per eviction (in the currency of the prices) for which pods are moved. Default 0 = no
-    minimum; nodes of unknown price always pass.
-    """
-    balance: _builtins.bool
-    """Among similar node groups (`BalanceSettings`) the largest shrinks first, and within them the zone with the most
-    nodes: in the order of candidates, and if a limit allows removing only some of the unneeded nodes now. Upstream
-    does not.
-    """
-    delay_type_local: _builtins.bool
-    """The three delays apply to each node group separately: nodes of a group in cool-down are not candidates, so their
-    timers start when it is over; those of other groups are removed. False: a cool-down stops all deletions.
-    """
-    objective: Global___Objective.Code.ValueType
-    """What plans are compared by first: MONEY takes the plan that saves most per hour, among equals the one that frees
-    most nodes; COUNT the other way round. With MONEY, nodes are also exchanged, unless `candidate_orders` names some:
-    some of the plan stay, and others that save more go, as `search_effort` allows, in all waves together: then the
-    first may save less than it could alone. Default UNSPECIFIED: MONEY if the prices of all candidates are known, else
-    COUNT, in which nodes without price save as much as the mean. Upstream compares no plans: it removes what one pass
-    over its list finds.
-    """
-    max_total_unready_percentage: _builtins.float
-    """While a larger share of all nodes is unready, and more of them than `ok_total_unready_count`, no node is removed.
-    Nodes that are being deleted, or may still be starting, do not count.
-    """
-    ok_total_unready_count: _builtins.int
-    """Up to this many unready nodes do not stop scale-down."""
-    max_waves: _builtins.int
-    """Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what disruption budgets allow now, as upstream does;
-    so does `SearchEffort.FIRST`. In each wave after the first, a budget counts for what it allows with all its pods
-    healthy (`expected_pods` - `desired_healthy`), or now, if that is more; a node with more pods than that takes all
-    of it, and its pods are evicted one after the other. Nodes of later waves are unneeded, so they get the soft taint
-    at once, and pods that are evicted before go where they can stay.
-    """
-    device_utilization_only: _builtins.bool
-    """The utilization of a node that has devices of dynamic resource allocation of its own is their share alone, as for
-    the Cluster Autoscaler; false = the largest of the shares of cpu, memory and devices.
-    """
-    @_builtins.property
-    def unneeded_time(self) -> _duration_pb2.Duration:
-        """How long a node must be unneeded before it is removed."""
-
-    @_builtins.property
-    def unready_time(self) -> _duration_pb2.Duration:
-        """The same for an unready node."""
-
-    @_builtins.property
-    def unremovable_node_recheck_timeout(self) -> _duration_pb2.Duration:
-        """How long a failed simulation remains valid."""
-
-    @_builtins.property
-    def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
-        """Age from which a kube-system pod without PodDisruptionBudget no longer blocks."""
-
-    @_builtins.property
-    def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """The only orders in which candidates are tried; no nodes are exchanged then either. The best plan by `objective` is
-        taken, among equals the one with the least eviction cost, then the first. With [NAME], one pass like upstream.
-        OPTIONAL: empty = the usual orders, candidates as upstream lists them, and arbitrary ones, as
-        `PlanSettings.search_effort` allows: no new plan then saves less than a pass in list order within what budgets
-        allow at once, and one replaces the last plan only if it is better by 5 %.
-        """
-
-    @_builtins.property
-    def delay_after_add(self) -> _duration_pb2.Duration:
-        """After a node group has grown, nothing is deleted for this long. Without effect if `NodeGroup.last_scale_up_time` is
-        not known. Unneeded nodes keep their timers.
-        """
-
-    @_builtins.property
-    def delay_after_delete(self) -> _duration_pb2.Duration:
-        """The same after the deletion of a node was started."""
-
-    @_builtins.property
-    def delay_after_failure(self) -> _duration_pb2.Duration:
-        """The same after a deletion has failed."""
-
-    def __init__(
-        self,
-        *,
-        enabled: _builtins.bool | None = ...,
-        utilization_threshold: _builtins.float | None = ...,
-        gpu_utilization_threshold: _builtins.float | None = ...,
-        unneeded_time: _duration_pb2.Duration | None = ...,
-        unready_time: _duration_pb2.Duration | None = ...,
-        unready_enabled: _builtins.bool | None = ...,
-        unremovable_node_recheck_timeout: _duration_pb2.Duration | None = ...,
-        max_scale_down_parallelism: _builtins.int | None = ...,
-        max_drain_parallelism: _builtins.int | None = ...,
-        skip_nodes_with_system_pods: _builtins.bool | None = ...,
-        skip_nodes_with_local_storage: _builtins.bool | None = ...,
-        skip_nodes_with_custom_controller_pods: _builtins.bool | None = ...,
-        min_replica_count: _builtins.int | None = ...,
-        blocking_system_pod_disruption_timeout: _duration_pb2.Duration | None = ...,
-        ignore_daemonsets_utilization: _builtins.bool | None = ...,
-        ignore_mirror_pods_utilization: _builtins.bool | None = ...,
-        max_evaluated_nodes: _builtins.int | None = ...,
-        job_pods_unmovable: _builtins.bool | None = ...,
-        candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
-        min_saving_per_eviction: _builtins.float | None = ...,
-        balance: _builtins.bool | None = ...,
-        delay_after_add: _duration_pb2.Duration | None = ...,
-        delay_after_delete: _duration_pb2.Duration | None = ...,
-        delay_after_failure: _duration_pb2.Duration | None = ...,
-        delay_type_local: _builtins.bool | None = ...,
-        objective: Global___Objective.Code.ValueType = ...,
-        max_total_unready_percentage: _builtins.float | None = ...,
-        ok_total_unready_count: _builtins.int | None = ...,
-        max_waves: _builtins.int | None = ...,
-        device_utilization_only: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
-    _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
-    _WhichOneofReturnType__delay_type_local: _TypeAlias = _typing.Literal["delay_type_local"]  # noqa: Y015
-    _WhichOneofArgType__delay_type_local: _TypeAlias = _typing.Literal["_delay_type_local", b"_delay_type_local"]  # noqa: Y015
-    _WhichOneofReturnType__device_utilization_only: _TypeAlias = _typing.Literal["device_utilization_only"]  # noqa: Y015
-    _WhichOneofArgType__device_utilization_only: _TypeAlias = _typing.Literal["_device_utilization_only", b"_device_utilization_only"]  # noqa: Y015
-    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
-    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
-    _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
-    _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
-    _WhichOneofArgType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization"]  # noqa: Y015
-    _WhichOneofReturnType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["ignore_mirror_pods_utilization"]  # noqa: Y015
-    _WhichOneofArgType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization"]  # noqa: Y015
-    _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
-    _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
-    _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
-    _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
-    _WhichOneofReturnType__max_evaluated_nodes: _TypeAlias = _typing.Literal["max_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_evaluated_nodes: _TypeAlias = _typing.Literal["_max_evaluated_nodes", b"_max_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["max_scale_down_parallelism"]  # noqa: Y015
-    _WhichOneofArgType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["_max_scale_down_parallelism", b"_max_scale_down_parallelism"]  # noqa: Y015
-    _WhichOneofReturnType__max_total_unready_percentage: _TypeAlias = _typing.Literal["max_total_unready_percentage"]  # noqa: Y015
-    _WhichOneofArgType__max_total_unready_percentage: _TypeAlias = _typing.Literal["_max_total_unready_percentage", b"_max_total_unready_percentage"]  # noqa: Y015
-    _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
-    _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
-    _WhichOneofReturnType__min_replica_count: _TypeAlias = _typing.Literal["min_replica_count"]  # noqa: Y015
-    _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
-    _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
-    _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__ok_total_unready_count: _TypeAlias = _typing.Literal["ok_total_unready_count"]  # noqa: Y015
-    _WhichOneofArgType__ok_total_unready_count: _TypeAlias = _typing.Literal["_ok_total_unready_count", b"_ok_total_unready_count"]  # noqa: Y015
-    _WhichOneofReturnType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["skip_nodes_with_custom_controller_pods"]  # noqa: Y015
-    _WhichOneofArgType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods"]  # noqa: Y015
-    _WhichOneofReturnType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["skip_nodes_with_local_storage"]  # noqa: Y015
-    _WhichOneofArgType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage"]  # noqa: Y015
-    _WhichOneofReturnType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["skip_nodes_with_system_pods"]  # noqa: Y015
-    _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
-    _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
-    _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
-    _WhichOneofArgType__utilization_threshold: _TypeAlias = _typing.Literal["_utilization_threshold", b"_utilization_threshold"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__balance) -> _WhichOneofReturnType__balance | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_type_local) -> _WhichOneofReturnType__delay_type_local | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__device_utilization_only) -> _WhichOneofReturnType__device_utilization_only | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_mirror_pods_utilization) -> _WhichOneofReturnType__ignore_mirror_pods_utilization | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_nodes) -> _WhichOneofReturnType__max_evaluated_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_scale_down_parallelism) -> _WhichOneofReturnType__max_scale_down_parallelism | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_total_unready_percentage) -> _WhichOneofReturnType__max_total_unready_percentage | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_replica_count) -> _WhichOneofReturnType__min_replica_count | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ok_total_unready_count) -> _WhichOneofReturnType__ok_total_unready_count | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_custom_controller_pods) -> _WhichOneofReturnType__skip_nodes_with_custom_controller_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_local_storage) -> _WhichOneofReturnType__skip_nodes_with_local_storage | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
-
-Global___ScaleDownSettings: _TypeAlias = ScaleDownSettings  # noqa: Y015
-
-@_typing.final
-class NodeGroupSettings(_message.Message):
-    """Overrides for one node group; absent fields are taken from the general settings."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    UTILIZATION_THRESHOLD_FIELD_NUMBER: _builtins.int
-    GPU_UTILIZATION_THRESHOLD_FIELD_NUMBER: _builtins.int
-    UNNEEDED_TIME_FIELD_NUMBER: _builtins.int
-    UNREADY_TIME_FIELD_NUMBER: _builtins.int
-    IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
-    JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
-    CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
-    CONSOLIDATION_FIELD_NUMBER: _builtins.int
-    utilization_threshold: _builtins.float
-    """`ScaleDownSettings.utilization_threshold`."""
-    gpu_utilization_threshold: _builtins.float
-    """`ScaleDownSettings.gpu_utilization_threshold`."""
-    ignore_daemonsets_utilization: _builtins.bool
-    """`ScaleDownSettings.ignore_daemonsets_utilization`."""
-    job_pods_unmovable: _builtins.bool
-    """`ScaleDownSettings.job_pods_unmovable`."""
-    consolidation: Global___Consolidation.Code.ValueType
-    """Which nodes of the group scale-down and replacement may remove."""
-    @_builtins.property
-    def unneeded_time(self) -> _duration_pb2.Duration:
-        """`ScaleDownSettings.unneeded_time`."""
-
-    @_builtins.property
-    def unready_time(self) -> _duration_pb2.Duration:
-        """`ScaleDownSettings.unready_time`."""
-
-    @_builtins.property
-    def consolidate_after(self) -> _duration_pb2.Duration:
-        """`ReplacementSettings.consolidate_after`."""
-
-    def __init__(
-        self,
-        *,
-        utilization_threshold: _builtins.float | None = ...,
-        gpu_utilization_threshold: _builtins.float | None = ...,
-        unneeded_time: _duration_pb2.Duration | None = ...,
-        unready_time: _duration_pb2.Duration | None = ...,
-        ignore_daemonsets_utilization: _builtins.bool | None = ...,
-        job_pods_unmovable: _builtins.bool | None = ...,
-        consolidate_after: _duration_pb2.Duration | None = ...,
-        consolidation: Global___Consolidation.Code.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "consolidation", b"consolidation", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
-    _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
-    _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
-    _WhichOneofArgType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization"]  # noqa: Y015
-    _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
-    _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
-    _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
-    _WhichOneofArgType__utilization_threshold: _TypeAlias = _typing.Literal["_utilization_threshold", b"_utilization_threshold"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
-
-Global___NodeGroupSettings: _TypeAlias = NodeGroupSettings  # noqa: Y015
-
-@_typing.final
-class Consolidation(_message.Message):
-    """Which nodes may be removed because they are not needed, as Karpenter's `consolidationPolicy` and `consolidateAfter`."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Consolidation._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: Consolidation._Code.ValueType  # 0
-        """WHENEVER_POSSIBLE."""
-        WHENEVER_POSSIBLE: Consolidation._Code.ValueType  # 1
-        """All."""
-        WHEN_EMPTY: Consolidation._Code.ValueType  # 2
-        """Nodes without pods that would have to move."""
-        NEVER: Consolidation._Code.ValueType  # 3
-        """None."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: Consolidation.Code.ValueType  # 0
-    """WHENEVER_POSSIBLE."""
-    WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
-    """All."""
-    WHEN_EMPTY: Consolidation.Code.ValueType  # 2
-    """Nodes without pods that would have to move."""
-    NEVER: Consolidation.Code.ValueType  # 3
-    """None."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Consolidation: _TypeAlias = Consolidation  # noqa: Y015
-
-@_typing.final
-class SlackSettings(_message.Message):
-    """Resource slack."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class ResourcesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___SlackAmount: ...
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: Global___SlackAmount | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
-    GRANULARITY_FIELD_NUMBER: _builtins.int
-    STRATEGY_FIELD_NUMBER: _builtins.int
-    RESOURCES_FIELD_NUMBER: _builtins.int
-    POOLS_FIELD_NUMBER: _builtins.int
-    SCHEDULES_FIELD_NUMBER: _builtins.int
-    IGNORED_PODS_FIELD_NUMBER: _builtins.int
-    RESIZE_THRESHOLD_FIELD_NUMBER: _builtins.int
-    CAPACITY_BUFFER_READING_FIELD_NUMBER: _builtins.int
-    extra_capacity_min_rate: _builtins.float
-    """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable cpu and memory of the nodes that are
-    ready, not cordoned, not being deleted and without taints. From 1 on, each new node requires another one: node
-    groups then grow to their maximum sizes.
-    """
-    granularity: _builtins.int
-    """How many standard placeholders make up an average node: each is as large as the average allocatable amount of these
-    nodes, divided by this. Their number is such that their total is at least the extra capacity.
-    """
-    strategy: Global___SlackStrategy.Code.ValueType
-    """Sizes of placeholders."""
-    resize_threshold: _builtins.float
-    """Standard placeholders keep their size until their computed size differs from it by more than this share."""
-    capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
-    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
-    @_builtins.property
-    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
-        """Extra capacity by resource name, if it differs from `extra_capacity_min_rate`. OPTIONAL."""
-
-    @_builtins.property
-    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackPool]:
-        """Parts of the cluster with separate slack. OPTIONAL."""
-
-    @_builtins.property
-    def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSchedule]:
-        """Times at which other amounts apply; if several apply, the largest counts. OPTIONAL."""
-
-    @_builtins.property
-    def ignored_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSelector]:
-        """Pods that do not count as largest pod, such as databases. OPTIONAL. Pods with the annotation
-        `trimtab.dev/slack-ignore: "true"` and DaemonSet pods never count.
-        """
-
-    def __init__(
-        self,
-        *,
-        extra_capacity_min_rate: _builtins.float | None = ...,
-        granularity: _builtins.int | None = ...,
-        strategy: Global___SlackStrategy.Code.ValueType = ...,
-        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
-        pools: _abc.Iterable[Global___SlackPool] | None = ...,
-        schedules: _abc.Iterable[Global___SlackSchedule] | None = ...,
-        ignored_pods: _abc.Iterable[Global___PodSelector] | None = ...,
-        resize_threshold: _builtins.float | None = ...,
-        capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "_resize_threshold", b"_resize_threshold", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "resize_threshold", b"resize_threshold"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "_resize_threshold", b"_resize_threshold", "capacity_buffer_reading", b"capacity_buffer_reading", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "ignored_pods", b"ignored_pods", "pools", b"pools", "resize_threshold", b"resize_threshold", "resources", b"resources", "schedules", b"schedules", "strategy", b"strategy"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofReturnType__granularity: _TypeAlias = _typing.Literal["granularity"]  # noqa: Y015
-    _WhichOneofArgType__granularity: _TypeAlias = _typing.Literal["_granularity", b"_granularity"]  # noqa: Y015
-    _WhichOneofReturnType__resize_threshold: _TypeAlias = _typing.Literal["resize_threshold"]  # noqa: Y015
-    _WhichOneofArgType__resize_threshold: _TypeAlias = _typing.Literal["_resize_threshold", b"_resize_threshold"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__granularity) -> _WhichOneofReturnType__granularity | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__resize_threshold) -> _WhichOneofReturnType__resize_threshold | None: ...
-
-Global___SlackSettings: _TypeAlias = SlackSettings  # noqa: Y015
-
-@_typing.final
-class SlackAmount(_message.Message):
-    """Extra capacity of one resource."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RATE_FIELD_NUMBER: _builtins.int
-    FLOOR_FIELD_NUMBER: _builtins.int
-    CEILING_FIELD_NUMBER: _builtins.int
-    rate: _builtins.float
-    """Share of the allocatable amount. OPTIONAL: absent = `extra_capacity_min_rate` of the same message for "cpu" and
-    "memory", 0 for other resources.
-    """
-    floor: _builtins.int
-    """Least amount, in the resource's unit. OPTIONAL: absent = none."""
-    ceiling: _builtins.int
-    """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent = none."""
-    def __init__(
-        self,
-        *,
-        rate: _builtins.float | None = ...,
-        floor: _builtins.int | None = ...,
-        ceiling: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling", "_floor", b"_floor", "_rate", b"_rate", "ceiling", b"ceiling", "floor", b"floor", "rate", b"rate"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling", "_floor", b"_floor", "_rate", b"_rate", "ceiling", b"ceiling", "floor", b"floor", "rate", b"rate"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__ceiling: _TypeAlias = _typing.Literal["ceiling"]  # noqa: Y015
-    _WhichOneofArgType__ceiling: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling"]  # noqa: Y015
-    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
-    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
-    _WhichOneofReturnType__rate: _TypeAlias = _typing.Literal["rate"]  # noqa: Y015
-    _WhichOneofArgType__rate: _TypeAlias = _typing.Literal["_rate", b"_rate"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ceiling) -> _WhichOneofReturnType__ceiling | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__rate) -> _WhichOneofReturnType__rate | None: ...
-
-Global___SlackAmount: _TypeAlias = SlackAmount  # noqa: Y015
-
-@_typing.final
-class SlackStrategy(_message.Message):
-    """Sizes of placeholders."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[SlackStrategy._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: SlackStrategy._Code.ValueType  # 0
-        """EQUAL."""
-        EQUAL: SlackStrategy._Code.ValueType  # 1
-        """All of one size."""
-        LARGEST_POD: SlackStrategy._Code.ValueType  # 2
-        """One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that."""
-        LARGEST_BY_RESOURCE: SlackStrategy._Code.ValueType  # 3
-        """One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
-        larger than the largest cpu and the largest memory over all pods.
-        """
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: SlackStrategy.Code.ValueType  # 0
-    """EQUAL."""
-    EQUAL: SlackStrategy.Code.ValueType  # 1
-    """All of one size."""
-    LARGEST_POD: SlackStrategy.Code.ValueType  # 2
-    """One as large as the largest cpu and the largest memory over all pods, the rest equal, and none larger than that."""
-    LARGEST_BY_RESOURCE: SlackStrategy.Code.ValueType  # 3
-    """One as large as the pod with the most cpu, one as large as the pod with the most memory, the rest equal, and none
-    larger than the largest cpu and the largest memory over all pods.
-    """
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SlackStrategy: _TypeAlias = SlackStrategy  # noqa: Y015
-
-@_typing.final
-class SlackPool(_message.Message):
-    """A part of the cluster with separate slack, in addition to that of the whole cluster. Absent fields are taken from
-    `SlackSettings`. Its placeholders tolerate the taints of its nodes and of its node groups' templates, except status
-    taints ("node.kubernetes.io/...") and deletion taints; so nodes with taints count here.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class ResourcesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___SlackAmount: ...
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: Global___SlackAmount | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    NAME_FIELD_NUMBER: _builtins.int
-    NODE_GROUPS_FIELD_NUMBER: _builtins.int
-    NODES_FIELD_NUMBER: _builtins.int
-    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
-    EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
-    RESOURCES_FIELD_NUMBER: _builtins.int
-    GRANULARITY_FIELD_NUMBER: _builtins.int
-    STRATEGY_FIELD_NUMBER: _builtins.int
-    SCHEDULES_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name, unique among the pools, without "/" and ":". REQUIRED."""
-    topology_key: _builtins.str
-    """Key of a node label: separate slack for each of its values, such as "topology.kubernetes.io/zone". OPTIONAL: "" =
-    for all nodes together.
-    """
-    extra_capacity_min_rate: _builtins.float
-    """`SlackSettings.extra_capacity_min_rate`."""
-    granularity: _builtins.int
-    """`SlackSettings.granularity`."""
-    strategy: Global___SlackStrategy.Code.ValueType
-    """`SlackSettings.strategy`; UNSPECIFIED = that of `SlackSettings`."""
-    @_builtins.property
-    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of node groups. OPTIONAL; with `nodes`, both must hold."""
-
-    @_builtins.property
-    def nodes(self) -> Global___Selector:
-        """Labels of nodes. OPTIONAL; without `node_groups` and `nodes`, all nodes."""
-
-    @_builtins.property
-    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
-        """`SlackSettings.resources`."""
-
-    @_builtins.property
-    def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSchedule]:
-        """`SlackSettings.schedules`."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        node_groups: _abc.Iterable[_builtins.str] | None = ...,
-        nodes: Global___Selector | None = ...,
-        topology_key: _builtins.str = ...,
-        extra_capacity_min_rate: _builtins.float | None = ...,
-        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
-        granularity: _builtins.int | None = ...,
-        strategy: Global___SlackStrategy.Code.ValueType = ...,
-        schedules: _abc.Iterable[Global___SlackSchedule] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "nodes", b"nodes"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "name", b"name", "node_groups", b"node_groups", "nodes", b"nodes", "resources", b"resources", "schedules", b"schedules", "strategy", b"strategy", "topology_key", b"topology_key"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofReturnType__granularity: _TypeAlias = _typing.Literal["granularity"]  # noqa: Y015
-    _WhichOneofArgType__granularity: _TypeAlias = _typing.Literal["_granularity", b"_granularity"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__granularity) -> _WhichOneofReturnType__granularity | None: ...
-
-Global___SlackPool: _TypeAlias = SlackPool  # noqa: Y015
-
-@_typing.final
-class SlackSchedule(_message.Message):
-    """A time at which other amounts of slack apply."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class ResourcesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___SlackAmount: ...
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: Global___SlackAmount | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    CRON_FIELD_NUMBER: _builtins.int
-    DURATION_FIELD_NUMBER: _builtins.int
-    TIME_ZONE_FIELD_NUMBER: _builtins.int
-    EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
-    RESOURCES_FIELD_NUMBER: _builtins.int
-    REPLICAS_FIELD_NUMBER: _builtins.int
-    cron: _builtins.str
-    """When it begins: five fields of cron (minute, hour, day of month, month, day of week). REQUIRED."""
-    time_zone: _builtins.str
-    """Time zone of `cron`, by its name in the IANA database, such as "Europe/Berlin". OPTIONAL: "" = UTC."""
-    extra_capacity_min_rate: _builtins.float
-    """`SlackSettings.extra_capacity_min_rate` during this time. OPTIONAL: absent = unchanged."""
-    replicas: _builtins.int
-    """Number of standard placeholders during this time, instead of the number from the rates. OPTIONAL: absent = from the
-    rates.
-    """
-    @_builtins.property
-    def duration(self) -> _duration_pb2.Duration:
-        """How long it lasts. REQUIRED."""
-
-    @_builtins.property
-    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
-        """`SlackSettings.resources` during this time, resource by resource. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        cron: _builtins.str = ...,
-        duration: _duration_pb2.Duration | None = ...,
-        time_zone: _builtins.str = ...,
-        extra_capacity_min_rate: _builtins.float | None = ...,
-        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
-        replicas: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_replicas", b"_replicas", "duration", b"duration", "extra_capacity_min_rate", b"extra_capacity_min_rate", "replicas", b"replicas"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_replicas", b"_replicas", "cron", b"cron", "duration", b"duration", "extra_capacity_min_rate", b"extra_capacity_min_rate", "replicas", b"replicas", "resources", b"resources", "time_zone", b"time_zone"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
-    _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
-    _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__replicas) -> _WhichOneofReturnType__replicas | None: ...
-
-Global___SlackSchedule: _TypeAlias = SlackSchedule  # noqa: Y015
-
-@_typing.final
-class CapacityBufferReading(_message.Message):
-    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityBufferReading._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: CapacityBufferReading._Code.ValueType  # 0
-        """LARGER."""
-        LARGER: CapacityBufferReading._Code.ValueType  # 1
-        """The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on."""
-        SMALLER: CapacityBufferReading._Code.ValueType  # 2
-        """The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
-    """LARGER."""
-    LARGER: CapacityBufferReading.Code.ValueType  # 1
-    """The larger of the two counts, `percentage` rounded up: the Cluster Autoscaler from 1.37 on."""
-    SMALLER: CapacityBufferReading.Code.ValueType  # 2
-    """The smaller of the two counts, `percentage` rounded down: the Cluster Autoscaler up to 1.36."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CapacityBufferReading: _TypeAlias = CapacityBufferReading  # noqa: Y015
-
-@_typing.final
-class PodSelector(_message.Message):
-    """Pods by namespace and labels: both must match. Without any, all pods."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAMESPACES_FIELD_NUMBER: _builtins.int
-    LABELS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces. OPTIONAL: empty = all."""
-
-    @_builtins.property
-    def labels(self) -> Global___Selector:
-        """Labels of pods. OPTIONAL: absent = any."""
-
-    def __init__(
-        self,
-        *,
-        namespaces: _abc.Iterable[_builtins.str] | None = ...,
-        labels: Global___Selector | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "namespaces", b"namespaces"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodSelector: _TypeAlias = PodSelector  # noqa: Y015
-
-@_typing.final
-class PodCostSettings(_message.Message):
-    """Pod deletion costs."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TARGETS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostTarget]:
-        """Which pods get a cost, and how; the first target that selects a pod counts. OPTIONAL: without targets, no pod gets
-        a cost.
-        """
-
-    def __init__(
-        self,
-        *,
-        targets: _abc.Iterable[Global___PodCostTarget] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["targets", b"targets"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodCostSettings: _TypeAlias = PodCostSettings  # noqa: Y015
-
-@_typing.final
-class PodCostTarget(_message.Message):
-    """Pods that get a cost. Without namespaces, kinds and selector, every controlled pod."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAMESPACES_FIELD_NUMBER: _builtins.int
-    OWNER_KINDS_FIELD_NUMBER: _builtins.int
-    SELECTOR_FIELD_NUMBER: _builtins.int
-    STRATEGIES_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces. OPTIONAL: empty = all."""
-
-    @_builtins.property
-    def owner_kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Kinds of owners, such as "ReplicaSet". OPTIONAL: empty = all."""
-
-    @_builtins.property
-    def selector(self) -> Global___Selector:
-        """Labels of pods. OPTIONAL: absent = any."""
-
-    @_builtins.property
-    def strategies(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostTerm]:
-        """Strategies, summed with their weights. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        namespaces: _abc.Iterable[_builtins.str] | None = ...,
-        owner_kinds: _abc.Iterable[_builtins.str] | None = ...,
-        selector: Global___Selector | None = ...,
-        strategies: _abc.Iterable[Global___PodCostTerm] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespaces", b"namespaces", "owner_kinds", b"owner_kinds", "selector", b"selector", "strategies", b"strategies"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodCostTarget: _TypeAlias = PodCostTarget  # noqa: Y015
-
-@_typing.final
-class PodCostTerm(_message.Message):
-    """One strategy of a target, with its weight."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STRATEGY_FIELD_NUMBER: _builtins.int
-    WEIGHT_FIELD_NUMBER: _builtins.int
-    THRESHOLD_FIELD_NUMBER: _builtins.int
-    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
-    ANNOTATION_FIELD_NUMBER: _builtins.int
-    strategy: Global___PodCostStrategy.Code.ValueType
-    """The strategy. REQUIRED."""
-    weight: _builtins.float
-    """Factor of its ranks after they are scaled to 0 to 1."""
-    threshold: _builtins.float
-    """Cap for ranks, which are then divided by it. > 0, in the strategy's unit. OPTIONAL: absent = larger than usual
-    ranks: 2^20 for most strategies, 2^26 s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and NODE_COST; set thresholds
-    if strategies are summed, so that each counts according to its weight.
-    """
-    topology_key: _builtins.str
-    """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS, empty otherwise."""
-    annotation: _builtins.str
-    """Key of the pods' annotation with a number. REQUIRED for IDLE and ACCUMULATED_WORK, empty otherwise."""
-    def __init__(
-        self,
-        *,
-        strategy: Global___PodCostStrategy.Code.ValueType = ...,
-        weight: _builtins.float | None = ...,
-        threshold: _builtins.float | None = ...,
-        topology_key: _builtins.str = ...,
-        annotation: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "threshold", b"threshold", "weight", b"weight"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
-    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
-    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
-    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
-
-Global___PodCostTerm: _TypeAlias = PodCostTerm  # noqa: Y015

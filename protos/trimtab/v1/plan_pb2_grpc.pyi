@@ -5,6 +5,46 @@ Requests to the planner and its answers."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trimtab.v1.settings_pb2 import BalanceSettings as BalanceSettings
+from trimtab.v1.settings_pb2 import CandidateOrder as CandidateOrder
+from trimtab.v1.settings_pb2 import CapacityBufferReading as CapacityBufferReading
+from trimtab.v1.settings_pb2 import CapacityClass as CapacityClass
+from trimtab.v1.settings_pb2 import CapacityClassKind as CapacityClassKind
+from trimtab.v1.settings_pb2 import CapacityRequestSettings as CapacityRequestSettings
+from trimtab.v1.settings_pb2 import Consolidation as Consolidation
+from trimtab.v1.settings_pb2 import DisruptionBudget as DisruptionBudget
+from trimtab.v1.settings_pb2 import Expander as Expander
+from trimtab.v1.settings_pb2 import GangSettings as GangSettings
+from trimtab.v1.settings_pb2 import HighestPriorityExpanderSettings as HighestPriorityExpanderSettings
+from trimtab.v1.settings_pb2 import NodeGroupSettings as NodeGroupSettings
+from trimtab.v1.settings_pb2 import Objective as Objective
+from trimtab.v1.settings_pb2 import PlanSettings as PlanSettings
+from trimtab.v1.settings_pb2 import PlannerSettings as PlannerSettings
+from trimtab.v1.settings_pb2 import PodCostSettings as PodCostSettings
+from trimtab.v1.settings_pb2 import PodCostStrategy as PodCostStrategy
+from trimtab.v1.settings_pb2 import PodCostTarget as PodCostTarget
+from trimtab.v1.settings_pb2 import PodCostTerm as PodCostTerm
+from trimtab.v1.settings_pb2 import PodSelector as PodSelector
+from trimtab.v1.settings_pb2 import PriorityExpanderSettings as PriorityExpanderSettings
+from trimtab.v1.settings_pb2 import PriorityRank as PriorityRank
+from trimtab.v1.settings_pb2 import ProvisionedWhen as ProvisionedWhen
+from trimtab.v1.settings_pb2 import ReplacementChoice as ReplacementChoice
+from trimtab.v1.settings_pb2 import ReplacementSettings as ReplacementSettings
+from trimtab.v1.settings_pb2 import ResourceLimit as ResourceLimit
+from trimtab.v1.settings_pb2 import ScaleDownSettings as ScaleDownSettings
+from trimtab.v1.settings_pb2 import ScaleUpSettings as ScaleUpSettings
+from trimtab.v1.settings_pb2 import SearchEffort as SearchEffort
+from trimtab.v1.settings_pb2 import Selector as Selector
+from trimtab.v1.settings_pb2 import SelectorRequirement as SelectorRequirement
+from trimtab.v1.settings_pb2 import SimulationSettings as SimulationSettings
+from trimtab.v1.settings_pb2 import SlackAmount as SlackAmount
+from trimtab.v1.settings_pb2 import SlackPool as SlackPool
+from trimtab.v1.settings_pb2 import SlackSchedule as SlackSchedule
+from trimtab.v1.settings_pb2 import SlackSettings as SlackSettings
+from trimtab.v1.settings_pb2 import SlackStrategy as SlackStrategy
+from trimtab.v1.settings_pb2 import SpotReplacementSettings as SpotReplacementSettings
+from trimtab.v1.settings_pb2 import TaintNames as TaintNames
+from trimtab.v1.settings_pb2 import TemplateSource as TemplateSource
 import abc as _abc_1
 import grpc as _grpc
 import typing as _typing

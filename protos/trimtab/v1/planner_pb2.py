@@ -24,6 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from trimtab.v1 import actuator_pb2 as trimtab_dot_v1_dot_actuator__pb2
 from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
+try:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab_dot_v1_dot_settings__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab.v1.settings_pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 
 

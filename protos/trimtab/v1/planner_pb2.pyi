@@ -23,9 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PlanRequestPart(_message.Message):
-    """One part of a streamed request. The first part is the header. The cluster
-    follows, in one of two forms that give the same answer: Kubernetes objects as
-    they are, or the compact form of snapshots.
+    """One part of a streamed request. The first part is the header. The cluster follows, in one of two forms that give the
+    same answer: Kubernetes objects as they are, or the compact form of snapshots.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -40,8 +39,8 @@ class PlanRequestPart(_message.Message):
 
     @_builtins.property
     def snapshot(self) -> Global___SnapshotPart:
-        """A piece of the compact form, which our own Python client and recordings
-        use: a serialized `ClusterSnapshot` or `SnapshotDelta`.
+        """A piece of the compact form, which our own Python client and recordings use: a serialized `ClusterSnapshot` or
+        `SnapshotDelta`.
         """
 
     @_builtins.property
@@ -50,9 +49,8 @@ class PlanRequestPart(_message.Message):
 
     @_builtins.property
     def actuator_status(self) -> _actuator_pb2.ActuatorStatus:
-        """Beside the header of a request with objects: what the actuator returned for
-        GetStatus. Its node groups count before those of objects; deletions and
-        evictions in progress count. OPTIONAL: absent means without an actuator.
+        """Beside the header of a request with objects: what the actuator returned for GetStatus. Its node groups count before
+        those of objects; deletions and evictions in progress count. OPTIONAL: absent means without an actuator.
         """
 
     def __init__(
@@ -101,9 +99,8 @@ Global___SnapshotPart: _TypeAlias = SnapshotPart  # noqa: Y015
 
 @_typing.final
 class ObjectsPart(_message.Message):
-    """Objects of the cluster. Without `PlanRequest.base_version`, the parts of a
-    request together have all objects; with it, those that have changed since.
-    An object is in them once.
+    """Objects of the cluster. Without `PlanRequest.base_version`, the parts of a request together have all objects; with
+    it, those that have changed since. An object is in them once.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -112,18 +109,14 @@ class ObjectsPart(_message.Message):
     DELETE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def put(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Whole objects, added or replaced: JSON as the API server and kubectl give
-        it, or the protobuf encoding of the API server with its envelope ("k8s\\0"). A
-        list of objects stands for its items; an empty one of a kind says that there
-        are none. Kinds that do not matter are ignored, with a note. The bytes of a
-        part: at most 4 MiB. OPTIONAL.
+        """Whole objects, added or replaced: JSON as the API server and kubectl give it, or the protobuf encoding of the API
+        server with its envelope ("k8s\\0"). A list of objects stands for its items; an empty one of a kind says that there
+        are none. Kinds that do not matter are ignored, with a note. The bytes of a part: at most 4 MiB. OPTIONAL.
         """
 
     @_builtins.property
     def delete(self) -> _containers.RepeatedCompositeFieldContainer[Global___ObjectKey]:
-        """Objects that are gone. Only with `base_version`. One that is not there is
-        ignored. OPTIONAL.
-        """
+        """Objects that are gone. Only with `base_version`. One that is not there is ignored. OPTIONAL."""
 
     def __init__(
         self,
@@ -293,9 +286,7 @@ class NodeFit(_message.Message):
 
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRefusal]:
-        """What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE
-        and DEVICES_NOT_AVAILABLE.
-        """
+        """What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE and DEVICES_NOT_AVAILABLE."""
 
     def __init__(
         self,

@@ -70,28 +70,25 @@ class PlannerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request_iterator, context):
-        """Makes the requested decisions. Errors: INVALID_ARGUMENT,
-        FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-        RESOURCE_EXHAUSTED.
+        """Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+        DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckFit(self, request_iterator, context):
-        """Returns for each pod the nodes that it fits, and the reasons for the
-        others; one message per pod, sorted by pod. Errors as for Plan.
+        """Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+        Errors as for Plan.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BalanceScaleUp(self, request, context):
-        """Splits a number of new nodes between node groups, so that their sizes
-        become as equal as their maxima allow: the smallest always grows first;
-        ties go to the one that was smallest at the start, then to the first by id.
-        If they cannot take all nodes, all grow to their maxima. Errors:
-        INVALID_ARGUMENT.
+        """Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+        smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+        cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,20 +37,17 @@ class PlannerStub:
     GetInfo: _grpc.UnaryUnaryMultiCallable[_planner_pb2.GetPlannerInfoRequest, _planner_pb2.GetPlannerInfoResponse]
     """Returns what this build supports. Never fails once the service is ready."""
     Plan: _grpc.StreamUnaryMultiCallable[_planner_pb2.PlanRequestPart, _plan_pb2.PlanResponse]
-    """Makes the requested decisions. Errors: INVALID_ARGUMENT,
-    FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-    RESOURCE_EXHAUSTED.
+    """Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+    DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
     """
     CheckFit: _grpc.StreamStreamMultiCallable[_planner_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]
-    """Returns for each pod the nodes that it fits, and the reasons for the
-    others; one message per pod, sorted by pod. Errors as for Plan.
+    """Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+    Errors as for Plan.
     """
     BalanceScaleUp: _grpc.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]
-    """Splits a number of new nodes between node groups, so that their sizes
-    become as equal as their maxima allow: the smallest always grows first;
-    ties go to the one that was smallest at the start, then to the first by id.
-    If they cannot take all nodes, all grow to their maxima. Errors:
-    INVALID_ARGUMENT.
+    """Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+    smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+    cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
     """
 
 @_typing.type_check_only
@@ -61,20 +58,17 @@ class PlannerAsyncStub(PlannerStub):
     GetInfo: _aio.UnaryUnaryMultiCallable[_planner_pb2.GetPlannerInfoRequest, _planner_pb2.GetPlannerInfoResponse]  # type: ignore[assignment]
     """Returns what this build supports. Never fails once the service is ready."""
     Plan: _aio.StreamUnaryMultiCallable[_planner_pb2.PlanRequestPart, _plan_pb2.PlanResponse]  # type: ignore[assignment]
-    """Makes the requested decisions. Errors: INVALID_ARGUMENT,
-    FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-    RESOURCE_EXHAUSTED.
+    """Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+    DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
     """
     CheckFit: _aio.StreamStreamMultiCallable[_planner_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]  # type: ignore[assignment]
-    """Returns for each pod the nodes that it fits, and the reasons for the
-    others; one message per pod, sorted by pod. Errors as for Plan.
+    """Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+    Errors as for Plan.
     """
     BalanceScaleUp: _aio.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]  # type: ignore[assignment]
-    """Splits a number of new nodes between node groups, so that their sizes
-    become as equal as their maxima allow: the smallest always grows first;
-    ties go to the one that was smallest at the start, then to the first by id.
-    If they cannot take all nodes, all grow to their maxima. Errors:
-    INVALID_ARGUMENT.
+    """Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+    smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+    cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
     """
 
 class PlannerServicer(metaclass=_abc_1.ABCMeta):
@@ -94,9 +88,8 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_planner_pb2.PlanRequestPart],
         context: _ServicerContext,
     ) -> _typing.Union[_plan_pb2.PlanResponse, _abc.Awaitable[_plan_pb2.PlanResponse]]:
-        """Makes the requested decisions. Errors: INVALID_ARGUMENT,
-        FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
-        RESOURCE_EXHAUSTED.
+        """Makes the requested decisions. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (base unknown), UNIMPLEMENTED,
+        DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED.
         """
 
     @_abc_1.abstractmethod
@@ -105,8 +98,8 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_planner_pb2.PlanRequestPart],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_planner_pb2.CheckFitResponse], _abc.AsyncIterator[_planner_pb2.CheckFitResponse]]:
-        """Returns for each pod the nodes that it fits, and the reasons for the
-        others; one message per pod, sorted by pod. Errors as for Plan.
+        """Returns for each pod the nodes that it fits, and the reasons for the others; one message per pod, sorted by pod.
+        Errors as for Plan.
         """
 
     @_abc_1.abstractmethod
@@ -115,11 +108,9 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         request: _planner_pb2.BalanceScaleUpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_planner_pb2.BalanceScaleUpResponse, _abc.Awaitable[_planner_pb2.BalanceScaleUpResponse]]:
-        """Splits a number of new nodes between node groups, so that their sizes
-        become as equal as their maxima allow: the smallest always grows first;
-        ties go to the one that was smallest at the start, then to the first by id.
-        If they cannot take all nodes, all grow to their maxima. Errors:
-        INVALID_ARGUMENT.
+        """Splits a number of new nodes between node groups, so that their sizes become as equal as their maxima allow: the
+        smallest always grows first; ties go to the one that was smallest at the start, then to the first by id. If they
+        cannot take all nodes, all grow to their maxima. Errors: INVALID_ARGUMENT.
         """
 
 def add_PlannerServicer_to_server(servicer: PlannerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -24,21 +24,36 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from trimtab.v1 import option_choice_pb2 as trimtab_dot_v1_dot_option__choice__pb2
+from trimtab.v1 import options_pb2 as trimtab_dot_v1_dot_options__pb2
 from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
+try:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab_dot_v1_dot_settings__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_settings__pb2 = trimtab_dot_v1_dot_plan__pb2.trimtab.v1.settings_pb2
 from trimtab.v1 import snapshot_pb2 as trimtab_dot_v1_dot_snapshot__pb2
+try:
+  trimtab_dot_v1_dot_devices__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab_dot_v1_dot_devices__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_devices__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab.v1.devices_pb2
+try:
+  trimtab_dot_v1_dot_selectors__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab_dot_v1_dot_selectors__pb2
+except AttributeError:
+  trimtab_dot_v1_dot_selectors__pb2 = trimtab_dot_v1_dot_snapshot__pb2.trimtab.v1.selectors_pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atrimtab/v1/recording.proto\x12\ntrimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1etrimtab/v1/option_choice.proto\x1a\x15trimtab/v1/plan.proto\x1a\x19trimtab/v1/snapshot.proto\"\xaa\x03\n\x0eRecordingFrame\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.trimtab.v1.RecordingHeaderH\x00\x12/\n\x08snapshot\x18\x02 \x01(\x0b\x32\x1b.trimtab.v1.ClusterSnapshotH\x00\x12*\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x19.trimtab.v1.SnapshotDeltaH\x00\x12*\n\x07request\x18\x04 \x01(\x0b\x32\x17.trimtab.v1.PlanRequestH\x00\x12,\n\x08response\x18\x05 \x01(\x0b\x32\x18.trimtab.v1.PlanResponseH\x00\x12,\n\x08settings\x18\x06 \x01(\x0b\x32\x18.trimtab.v1.PlanSettingsH\x00\x12&\n\x05state\x18\x07 \x01(\x0b\x32\x15.trimtab.v1.PlanStateH\x00\x12\'\n\x03\x65nd\x18\x08 \x01(\x0b\x32\x18.trimtab.v1.RecordingEndH\x00\x12*\n\x06\x63hoice\x18\t \x01(\x0b\x32\x18.trimtab.v1.OptionChoiceH\x00\x42\x07\n\x05\x66rame\"\xaf\x01\n\x0fRecordingHeader\x12\r\n\x05magic\x18\x01 \x01(\t\x12\x16\n\x0e\x66ormat_version\x18\x02 \x01(\x05\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08producer\x18\x05 \x01(\t\x12\x0f\n\x07\x63omment\x18\x06 \x01(\t\x12\x10\n\x08redacted\x18\x07 \x01(\x08\"#\n\x0cRecordingEnd\x12\x13\n\x0b\x66rame_count\x18\x01 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atrimtab/v1/recording.proto\x12\ntrimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1etrimtab/v1/option_choice.proto\x1a\x18trimtab/v1/options.proto\x1a\x15trimtab/v1/plan.proto\x1a\x19trimtab/v1/snapshot.proto\"\xaa\x03\n\x0eRecordingFrame\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.trimtab.v1.RecordingHeaderH\x00\x12/\n\x08snapshot\x18\x02 \x01(\x0b\x32\x1b.trimtab.v1.ClusterSnapshotH\x00\x12*\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x19.trimtab.v1.SnapshotDeltaH\x00\x12*\n\x07request\x18\x04 \x01(\x0b\x32\x17.trimtab.v1.PlanRequestH\x00\x12,\n\x08response\x18\x05 \x01(\x0b\x32\x18.trimtab.v1.PlanResponseH\x00\x12,\n\x08settings\x18\x06 \x01(\x0b\x32\x18.trimtab.v1.PlanSettingsH\x00\x12&\n\x05state\x18\x07 \x01(\x0b\x32\x15.trimtab.v1.PlanStateH\x00\x12\'\n\x03\x65nd\x18\x08 \x01(\x0b\x32\x18.trimtab.v1.RecordingEndH\x00\x12*\n\x06\x63hoice\x18\t \x01(\x0b\x32\x18.trimtab.v1.OptionChoiceH\x00\x42\x07\n\x05\x66rame\"\xb5\x01\n\x0fRecordingHeader\x12\r\n\x05magic\x18\x01 \x01(\t\x12\x16\n\x0e\x66ormat_version\x18\x02 \x01(\x05\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08producer\x18\x05 \x01(\t\x12\x15\n\x07\x63omment\x18\x06 \x01(\tB\x04\x90\xb5\x18\x02\x12\x10\n\x08redacted\x18\x07 \x01(\x08\"#\n\x0cRecordingEnd\x12\x13\n\x0b\x66rame_count\x18\x01 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimtab.v1.recording_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RECORDINGFRAME']._serialized_start=158
-  _globals['_RECORDINGFRAME']._serialized_end=584
-  _globals['_RECORDINGHEADER']._serialized_start=587
-  _globals['_RECORDINGHEADER']._serialized_end=762
-  _globals['_RECORDINGEND']._serialized_start=764
-  _globals['_RECORDINGEND']._serialized_end=799
+  _globals['_RECORDINGHEADER'].fields_by_name['comment']._loaded_options = None
+  _globals['_RECORDINGHEADER'].fields_by_name['comment']._serialized_options = b'\220\265\030\002'
+  _globals['_RECORDINGFRAME']._serialized_start=184
+  _globals['_RECORDINGFRAME']._serialized_end=610
+  _globals['_RECORDINGHEADER']._serialized_start=613
+  _globals['_RECORDINGHEADER']._serialized_end=794
+  _globals['_RECORDINGEND']._serialized_start=796
+  _globals['_RECORDINGEND']._serialized_end=831
 # @@protoc_insertion_point(module_scope)

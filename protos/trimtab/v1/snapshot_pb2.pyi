@@ -11,16 +11,48 @@ Conventions of this file:
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
   or a count).
 - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
   bytewise, is read fastest.
 """
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from trimtab.v1 import devices_pb2 as _devices_pb2
+from trimtab.v1 import selectors_pb2 as _selectors_pb2
+from trimtab.v1.devices_pb2 import CapacityRange as CapacityRange
+from trimtab.v1.devices_pb2 import CounterSet as CounterSet
+from trimtab.v1.devices_pb2 import CounterSets as CounterSets
+from trimtab.v1.devices_pb2 import DeviceAllocationMode as DeviceAllocationMode
+from trimtab.v1.devices_pb2 import DeviceAttribute as DeviceAttribute
+from trimtab.v1.devices_pb2 import DeviceAttributeList as DeviceAttributeList
+from trimtab.v1.devices_pb2 import DeviceCapacity as DeviceCapacity
+from trimtab.v1.devices_pb2 import DeviceClaimSpec as DeviceClaimSpec
+from trimtab.v1.devices_pb2 import DeviceClass as DeviceClass
+from trimtab.v1.devices_pb2 import DeviceConstraint as DeviceConstraint
+from trimtab.v1.devices_pb2 import DeviceContent as DeviceContent
+from trimtab.v1.devices_pb2 import DeviceRequest as DeviceRequest
+from trimtab.v1.devices_pb2 import DeviceSet as DeviceSet
+from trimtab.v1.devices_pb2 import DeviceSubRequest as DeviceSubRequest
+from trimtab.v1.devices_pb2 import DeviceTaint as DeviceTaint
+from trimtab.v1.devices_pb2 import DeviceTaintRule as DeviceTaintRule
+from trimtab.v1.devices_pb2 import DeviceToleration as DeviceToleration
+from trimtab.v1.devices_pb2 import Devices as Devices
+from trimtab.v1.devices_pb2 import NamedQuantity as NamedQuantity
+from trimtab.v1.devices_pb2 import ResourceClaimTable as ResourceClaimTable
+from trimtab.v1.devices_pb2 import ResourceSliceTable as ResourceSliceTable
+from trimtab.v1.devices_pb2 import TemplateSlice as TemplateSlice
+from trimtab.v1.devices_pb2 import TemplateSlices as TemplateSlices
+from trimtab.v1.selectors_pb2 import LabelOperator as LabelOperator
+from trimtab.v1.selectors_pb2 import LabelRequirement as LabelRequirement
+from trimtab.v1.selectors_pb2 import LabelSelector as LabelSelector
+from trimtab.v1.selectors_pb2 import NodeSelector as NodeSelector
+from trimtab.v1.selectors_pb2 import NodeSelectorTerm as NodeSelectorTerm
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -117,7 +149,7 @@ class ClusterSnapshot(_message.Message):
         """
 
     @_builtins.property
-    def devices(self) -> Global___Devices:
+    def devices(self) -> _devices_pb2.Devices:
         """Devices of dynamic resource allocation and claims of them. OPTIONAL: absent means none. In a delta, absent means
         unchanged; present replaces the whole message.
         """
@@ -150,7 +182,7 @@ class ClusterSnapshot(_message.Message):
         namespaces: _abc.Iterable[Global___Namespace] | None = ...,
         actuation_status: Global___ActuationStatus | None = ...,
         slack_requests: Global___SlackRequests | None = ...,
-        devices: Global___Devices | None = ...,
+        devices: _devices_pb2.Devices | None = ...,
         pod_groups: _abc.Iterable[Global___PodGroup] | None = ...,
         capacity_requests: Global___CapacityRequests | None = ...,
     ) -> None: ...
@@ -505,15 +537,15 @@ class PodSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     RESTART_POLICY_FIELD_NUMBER: _builtins.int
-    TERMINATION_GRACE_PERIOD_S_FIELD_NUMBER: _builtins.int
+    TERMINATION_GRACE_PERIOD_FIELD_NUMBER: _builtins.int
     SAFE_TO_EVICT_FIELD_NUMBER: _builtins.int
     LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
     UNSUPPORTED_FIELD_NUMBER: _builtins.int
-    TOPOLOGY_SPREAD_TIMEOUT_S_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     ENABLE_DS_EVICTION_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_DISKS_FIELD_NUMBER: _builtins.int
     READ_ONLY_DISKS_FIELD_NUMBER: _builtins.int
-    SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
+    SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
     PREFERRED_POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
     IGNORED_BY_SLACK_FIELD_NUMBER: _builtins.int
     NODE_FEATURES_FIELD_NUMBER: _builtins.int
@@ -528,22 +560,14 @@ class PodSpec(_message.Message):
     """`spec.schedulerName`, string index. OPTIONAL: 0 = default-scheduler."""
     restart_policy: Global___RestartPolicy.Code.ValueType
     """Restart policy. OPTIONAL."""
-    termination_grace_period_s: _builtins.int
-    """`spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent means 30."""
     safe_to_evict: Global___SafeToEvict.Code.ValueType
     """Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`. OPTIONAL."""
     local_storage: _builtins.bool
     """The pod mounts a hostPath, or an emptyDir not in memory, that the annotation `safe-to-evict-local-volumes` does not
     list.
     """
-    topology_spread_timeout_s: _builtins.int
-    """Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none. OPTIONAL."""
     enable_ds_eviction: _builtins.bool
     """Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent = not set. OPTIONAL."""
-    scale_up_delay_s: _builtins.int
-    """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds, rounded up, >= 0; absent = none.
-    OPTIONAL.
-    """
     ignored_by_slack: _builtins.bool
     """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine the size of slack's largest placeholders."""
     capacity_request: _builtins.int
@@ -567,7 +591,7 @@ class PodSpec(_message.Message):
         """`spec.nodeSelector`. OPTIONAL."""
 
     @_builtins.property
-    def node_affinity(self) -> Global___NodeSelector:
+    def node_affinity(self) -> _selectors_pb2.NodeSelector:
         """Required node affinity: terms are alternatives. OPTIONAL: absent means no requirement, present without terms
         matches no node.
         """
@@ -593,8 +617,16 @@ class PodSpec(_message.Message):
         """Topology spread constraints, DoNotSchedule only. OPTIONAL."""
 
     @_builtins.property
+    def termination_grace_period(self) -> _duration_pb2.Duration:
+        """`spec.terminationGracePeriodSeconds`. OPTIONAL: absent means 30 s."""
+
+    @_builtins.property
     def unsupported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of constraints that no build can decide, such as "resourceClaims". OPTIONAL. A pod with any is never placed."""
+
+    @_builtins.property
+    def topology_spread_timeout(self) -> _duration_pb2.Duration:
+        """Annotation `zalando.org/topology-spread-timeout`. OPTIONAL: absent = none."""
 
     @_builtins.property
     def exclusive_disks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -607,6 +639,10 @@ class PodSpec(_message.Message):
         """Inline disks mounted read-only, as opaque names, string indices: they conflict only with the same name among the
         `exclusive_disks` of another pod on the node. OPTIONAL.
         """
+
+    @_builtins.property
+    def scale_up_delay(self) -> _duration_pb2.Duration:
+        """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, rounded up. OPTIONAL: absent = none."""
 
     @_builtins.property
     def preferred_pod_anti_affinity(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
@@ -636,7 +672,7 @@ class PodSpec(_message.Message):
         *,
         requests: _abc.Iterable[Global___ResourceAmount] | None = ...,
         node_selector: _abc.Iterable[Global___LabelPair] | None = ...,
-        node_affinity: Global___NodeSelector | None = ...,
+        node_affinity: _selectors_pb2.NodeSelector | None = ...,
         tolerations: _abc.Iterable[Global___Toleration] | None = ...,
         host_ports: _abc.Iterable[Global___HostPort] | None = ...,
         pod_affinity: _abc.Iterable[Global___PodAffinityTerm] | None = ...,
@@ -645,15 +681,15 @@ class PodSpec(_message.Message):
         priority: _builtins.int = ...,
         scheduler_name: _builtins.int = ...,
         restart_policy: Global___RestartPolicy.Code.ValueType = ...,
-        termination_grace_period_s: _builtins.int | None = ...,
+        termination_grace_period: _duration_pb2.Duration | None = ...,
         safe_to_evict: Global___SafeToEvict.Code.ValueType = ...,
         local_storage: _builtins.bool = ...,
         unsupported: _abc.Iterable[_builtins.str] | None = ...,
-        topology_spread_timeout_s: _builtins.int | None = ...,
+        topology_spread_timeout: _duration_pb2.Duration | None = ...,
         enable_ds_eviction: _builtins.bool | None = ...,
         exclusive_disks: _abc.Iterable[_builtins.int] | None = ...,
         read_only_disks: _abc.Iterable[_builtins.int] | None = ...,
-        scale_up_delay_s: _builtins.int | None = ...,
+        scale_up_delay: _duration_pb2.Duration | None = ...,
         preferred_pod_anti_affinity: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
         ignored_by_slack: _builtins.bool = ...,
         node_features: _abc.Iterable[_builtins.int] | None = ...,
@@ -663,26 +699,13 @@ class PodSpec(_message.Message):
         never_preempts: _builtins.bool = ...,
         requests_by_vpa: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay", b"scale_up_delay", "termination_grace_period", b"termination_grace_period", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "never_preempts", b"never_preempts", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "requests_by_vpa", b"requests_by_vpa", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "never_preempts", b"never_preempts", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "requests_by_vpa", b"requests_by_vpa", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay", b"scale_up_delay", "scheduler_name", b"scheduler_name", "termination_grace_period", b"termination_grace_period", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout", b"topology_spread_timeout", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__scale_up_delay_s: _TypeAlias = _typing.Literal["scale_up_delay_s"]  # noqa: Y015
-    _WhichOneofArgType__scale_up_delay_s: _TypeAlias = _typing.Literal["_scale_up_delay_s", b"_scale_up_delay_s"]  # noqa: Y015
-    _WhichOneofReturnType__termination_grace_period_s: _TypeAlias = _typing.Literal["termination_grace_period_s"]  # noqa: Y015
-    _WhichOneofArgType__termination_grace_period_s: _TypeAlias = _typing.Literal["_termination_grace_period_s", b"_termination_grace_period_s"]  # noqa: Y015
-    _WhichOneofReturnType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["topology_spread_timeout_s"]  # noqa: Y015
-    _WhichOneofArgType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["_topology_spread_timeout_s", b"_topology_spread_timeout_s"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enable_ds_eviction) -> _WhichOneofReturnType__enable_ds_eviction | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__scale_up_delay_s) -> _WhichOneofReturnType__scale_up_delay_s | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__termination_grace_period_s) -> _WhichOneofReturnType__termination_grace_period_s | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__topology_spread_timeout_s) -> _WhichOneofReturnType__topology_spread_timeout_s | None: ...
 
 Global___PodSpec: _TypeAlias = PodSpec  # noqa: Y015
 
@@ -707,7 +730,7 @@ class PodClaim(_message.Message):
     another pod. The pod is placed nowhere then. OPTIONAL.
     """
     @_builtins.property
-    def spec(self) -> Global___DeviceClaimSpec:
+    def spec(self) -> _devices_pb2.DeviceClaimSpec:
         """What the claim asks for. REQUIRED for the pod's own claim, whether it has been made or not; of a shared claim only
         if it has no row in `Devices.claims` because a controller will make it: absent = the row's.
         """
@@ -717,7 +740,7 @@ class PodClaim(_message.Message):
         *,
         name: _builtins.str = ...,
         shared_claim: _builtins.str = ...,
-        spec: Global___DeviceClaimSpec | None = ...,
+        spec: _devices_pb2.DeviceClaimSpec | None = ...,
         problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
@@ -893,172 +916,6 @@ class LabelPair(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LabelPair: _TypeAlias = LabelPair  # noqa: Y015
-
-@_typing.final
-class LabelOperator(_message.Message):
-    """Operator of a label requirement."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[LabelOperator._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: LabelOperator._Code.ValueType  # 0
-        """Refused."""
-        IN: LabelOperator._Code.ValueType  # 1
-        """The label has one of the values."""
-        NOT_IN: LabelOperator._Code.ValueType  # 2
-        """The label is absent or has none of the values."""
-        EXISTS: LabelOperator._Code.ValueType  # 3
-        """The label is present."""
-        DOES_NOT_EXIST: LabelOperator._Code.ValueType  # 4
-        """The label is absent."""
-        GT: LabelOperator._Code.ValueType  # 5
-        """The label is an integer greater than the one value. Nodes only."""
-        LT: LabelOperator._Code.ValueType  # 6
-        """The label is an integer less than the one value. Nodes only."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: LabelOperator.Code.ValueType  # 0
-    """Refused."""
-    IN: LabelOperator.Code.ValueType  # 1
-    """The label has one of the values."""
-    NOT_IN: LabelOperator.Code.ValueType  # 2
-    """The label is absent or has none of the values."""
-    EXISTS: LabelOperator.Code.ValueType  # 3
-    """The label is present."""
-    DOES_NOT_EXIST: LabelOperator.Code.ValueType  # 4
-    """The label is absent."""
-    GT: LabelOperator.Code.ValueType  # 5
-    """The label is an integer greater than the one value. Nodes only."""
-    LT: LabelOperator.Code.ValueType  # 6
-    """The label is an integer less than the one value. Nodes only."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LabelOperator: _TypeAlias = LabelOperator  # noqa: Y015
-
-@_typing.final
-class LabelRequirement(_message.Message):
-    """One requirement on a label, or on a field of a node."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    OPERATOR_FIELD_NUMBER: _builtins.int
-    VALUES_FIELD_NUMBER: _builtins.int
-    key: _builtins.int
-    """String index of the label's key, or of the field's name. REQUIRED."""
-    operator: Global___LabelOperator.Code.ValueType
-    """Operator. REQUIRED."""
-    @_builtins.property
-    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """String indices of the values. REQUIRED for IN and NOT_IN, exactly one for GT and LT, empty otherwise."""
-
-    def __init__(
-        self,
-        *,
-        key: _builtins.int = ...,
-        operator: Global___LabelOperator.Code.ValueType = ...,
-        values: _abc.Iterable[_builtins.int] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "operator", b"operator", "values", b"values"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LabelRequirement: _TypeAlias = LabelRequirement  # noqa: Y015
-
-@_typing.final
-class LabelSelector(_message.Message):
-    """A label selector: all requirements must hold; none at all matches every object. Where a message refers to a selector,
-    its absence matches nothing.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUIREMENTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def requirements(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelRequirement]:
-        """Requirements, `matchLabels` included as IN with one value. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        requirements: _abc.Iterable[Global___LabelRequirement] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["requirements", b"requirements"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LabelSelector: _TypeAlias = LabelSelector  # noqa: Y015
-
-@_typing.final
-class NodeSelector(_message.Message):
-    """Required node affinity."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TERMS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def terms(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSelectorTerm]:
-        """Alternatives. A term without any requirement matches no node. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        terms: _abc.Iterable[Global___NodeSelectorTerm] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["terms", b"terms"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NodeSelector: _TypeAlias = NodeSelector  # noqa: Y015
-
-@_typing.final
-class NodeSelectorTerm(_message.Message):
-    """One alternative of a node selector: all its requirements must hold."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MATCH_EXPRESSIONS_FIELD_NUMBER: _builtins.int
-    MATCH_FIELDS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def match_expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelRequirement]:
-        """Requirements on labels. OPTIONAL."""
-
-    @_builtins.property
-    def match_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelRequirement]:
-        """Requirements on fields; the only field is `metadata.name`. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        match_expressions: _abc.Iterable[Global___LabelRequirement] | None = ...,
-        match_fields: _abc.Iterable[Global___LabelRequirement] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["match_expressions", b"match_expressions", "match_fields", b"match_fields"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NodeSelectorTerm: _TypeAlias = NodeSelectorTerm  # noqa: Y015
 
 @_typing.final
 class TaintEffect(_message.Message):
@@ -1255,7 +1112,7 @@ class PodAffinityTerm(_message.Message):
     topology_key: _builtins.int
     """String index of the node label that defines the domains. REQUIRED."""
     @_builtins.property
-    def selector(self) -> Global___LabelSelector:
+    def selector(self) -> _selectors_pb2.LabelSelector:
         """Which pods. OPTIONAL: absent matches none."""
 
     @_builtins.property
@@ -1263,15 +1120,15 @@ class PodAffinityTerm(_message.Message):
         """String indices of namespaces. OPTIONAL: empty, and no `namespace_selector`, means the pod's own namespace."""
 
     @_builtins.property
-    def namespace_selector(self) -> Global___LabelSelector:
+    def namespace_selector(self) -> _selectors_pb2.LabelSelector:
         """Namespaces by label, in addition. OPTIONAL: absent selects none; present without requirements selects all."""
 
     def __init__(
         self,
         *,
-        selector: Global___LabelSelector | None = ...,
+        selector: _selectors_pb2.LabelSelector | None = ...,
         namespaces: _abc.Iterable[_builtins.int] | None = ...,
-        namespace_selector: Global___LabelSelector | None = ...,
+        namespace_selector: _selectors_pb2.LabelSelector | None = ...,
         topology_key: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["namespace_selector", b"namespace_selector", "selector", b"selector"]  # noqa: Y015
@@ -1334,7 +1191,7 @@ class TopologySpreadConstraint(_message.Message):
     honor_node_taints: _builtins.bool
     """Ignore nodes whose taints the pod does not tolerate? OPTIONAL: absent means no (policy Ignore)."""
     @_builtins.property
-    def selector(self) -> Global___LabelSelector:
+    def selector(self) -> _selectors_pb2.LabelSelector:
         """Which pods are counted. OPTIONAL: absent matches none."""
 
     @_builtins.property
@@ -1346,7 +1203,7 @@ class TopologySpreadConstraint(_message.Message):
         *,
         max_skew: _builtins.int = ...,
         topology_key: _builtins.int = ...,
-        selector: Global___LabelSelector | None = ...,
+        selector: _selectors_pb2.LabelSelector | None = ...,
         min_domains: _builtins.int | None = ...,
         honor_node_affinity: _builtins.bool | None = ...,
         honor_node_taints: _builtins.bool | None = ...,
@@ -1404,7 +1261,7 @@ class Volume(_message.Message):
     none.
     """
     @_builtins.property
-    def node_affinity(self) -> Global___NodeSelector:
+    def node_affinity(self) -> _selectors_pb2.NodeSelector:
         """Node affinity of the bound volume, or allowed topologies of the storage class of a claim that waits for its first
         consumer. OPTIONAL.
         """
@@ -1420,7 +1277,7 @@ class Volume(_message.Message):
         state: Global___VolumeState.Code.ValueType = ...,
         driver: _builtins.int = ...,
         handle: _builtins.int = ...,
-        node_affinity: Global___NodeSelector | None = ...,
+        node_affinity: _selectors_pb2.NodeSelector | None = ...,
         zone_labels: _abc.Iterable[Global___LabelPair] | None = ...,
         read_write_once_pod: _builtins.bool = ...,
         detail: _builtins.str = ...,
@@ -1922,7 +1779,7 @@ class Owner(_message.Message):
     not known.
     """
     @_builtins.property
-    def selector(self) -> Global___LabelSelector:
+    def selector(self) -> _selectors_pb2.LabelSelector:
         """Which pods it claims. Used by pod deletion costs. OPTIONAL: absent = not known; it then claims only the pods that
         name it.
         """
@@ -1952,7 +1809,7 @@ class Owner(_message.Message):
         desired_replicas: _builtins.int | None = ...,
         current_replicas: _builtins.int | None = ...,
         api_version: _builtins.str = ...,
-        selector: Global___LabelSelector | None = ...,
+        selector: _selectors_pb2.LabelSelector | None = ...,
         controller: _builtins.str = ...,
         revision: _builtins.int | None = ...,
         pod_template: Global___TemplatePod | None = ...,
@@ -2173,7 +2030,7 @@ class PodDisruptionBudget(_message.Message):
     max_unavailable: _builtins.str
     """`spec.maxUnavailable` as written. OPTIONAL."""
     @_builtins.property
-    def selector(self) -> Global___LabelSelector:
+    def selector(self) -> _selectors_pb2.LabelSelector:
         """Which pods. OPTIONAL: absent matches none, as in policy/v1."""
 
     @_builtins.property
@@ -2185,7 +2042,7 @@ class PodDisruptionBudget(_message.Message):
         *,
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
-        selector: Global___LabelSelector | None = ...,
+        selector: _selectors_pb2.LabelSelector | None = ...,
         status: Global___PodDisruptionBudgetStatus | None = ...,
         always_allow_unhealthy: _builtins.bool = ...,
         min_available: _builtins.str = ...,
@@ -2516,1068 +2373,6 @@ class SlackRequest(_message.Message):
 Global___SlackRequest: _TypeAlias = SlackRequest  # noqa: Y015
 
 @_typing.final
-class Devices(_message.Message):
-    """Devices that drivers publish, and claims of them: objects of the API group resource.k8s.io, as the allocator of the
-    scheduler reads them. String indices in it, those of node selectors included, refer to its own `strings`. Quantities
-    are texts as written, such as "40Gi".
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STRINGS_FIELD_NUMBER: _builtins.int
-    KUBERNETES_MINOR_FIELD_NUMBER: _builtins.int
-    FEATURE_GATES_FIELD_NUMBER: _builtins.int
-    CONTENTS_FIELD_NUMBER: _builtins.int
-    DEVICE_SETS_FIELD_NUMBER: _builtins.int
-    COUNTER_SETS_FIELD_NUMBER: _builtins.int
-    NODE_SELECTORS_FIELD_NUMBER: _builtins.int
-    SLICES_FIELD_NUMBER: _builtins.int
-    CLASSES_FIELD_NUMBER: _builtins.int
-    CLAIM_SPECS_FIELD_NUMBER: _builtins.int
-    CLAIMS_FIELD_NUMBER: _builtins.int
-    TAINT_RULES_FIELD_NUMBER: _builtins.int
-    TEMPLATES_FIELD_NUMBER: _builtins.int
-    kubernetes_minor: _builtins.int
-    """Minor version of Kubernetes, 36 for 1.36: allocators differ. OPTIONAL: 0 = the newest that the planner knows."""
-    @_builtins.property
-    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Dictionary of strings; element 0 is "". REQUIRED when any string index is used. Duplicates are allowed."""
-
-    @_builtins.property
-    def feature_gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Feature gates of the scheduler that are not at the default of the version, such as "DRAConsumableCapacity=false".
-        OPTIONAL.
-        """
-
-    @_builtins.property
-    def contents(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceContent]:
-        """Dictionary of distinct devices. Attributes that no selector and no constraint of the cluster can read may be left
-        out; more devices are equal then. OPTIONAL.
-        """
-
-    @_builtins.property
-    def device_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSet]:
-        """Dictionary of distinct lists of devices, which slices share. OPTIONAL."""
-
-    @_builtins.property
-    def counter_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CounterSets]:
-        """Dictionary of distinct lists of shared counters. OPTIONAL."""
-
-    @_builtins.property
-    def node_selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSelector]:
-        """Dictionary of node selectors. OPTIONAL."""
-
-    @_builtins.property
-    def slices(self) -> Global___ResourceSliceTable:
-        """The slices. OPTIONAL."""
-
-    @_builtins.property
-    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceClass]:
-        """The classes. Names are unique. OPTIONAL."""
-
-    @_builtins.property
-    def claim_specs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceClaimSpec]:
-        """Dictionary of distinct claim specs. OPTIONAL."""
-
-    @_builtins.property
-    def claims(self) -> Global___ResourceClaimTable:
-        """The claims. (namespace, name) is unique. OPTIONAL."""
-
-    @_builtins.property
-    def taint_rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceTaintRule]:
-        """The rules that taint devices. OPTIONAL."""
-
-    @_builtins.property
-    def templates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplateSlices]:
-        """Slices of new nodes, of node groups that declare them. OPTIONAL: those of a group that is not listed are taken from
-        one of its nodes.
-        """
-
-    def __init__(
-        self,
-        *,
-        strings: _abc.Iterable[_builtins.str] | None = ...,
-        kubernetes_minor: _builtins.int = ...,
-        feature_gates: _abc.Iterable[_builtins.str] | None = ...,
-        contents: _abc.Iterable[Global___DeviceContent] | None = ...,
-        device_sets: _abc.Iterable[Global___DeviceSet] | None = ...,
-        counter_sets: _abc.Iterable[Global___CounterSets] | None = ...,
-        node_selectors: _abc.Iterable[Global___NodeSelector] | None = ...,
-        slices: Global___ResourceSliceTable | None = ...,
-        classes: _abc.Iterable[Global___DeviceClass] | None = ...,
-        claim_specs: _abc.Iterable[Global___DeviceClaimSpec] | None = ...,
-        claims: Global___ResourceClaimTable | None = ...,
-        taint_rules: _abc.Iterable[Global___DeviceTaintRule] | None = ...,
-        templates: _abc.Iterable[Global___TemplateSlices] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "slices", b"slices"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_specs", b"claim_specs", "claims", b"claims", "classes", b"classes", "contents", b"contents", "counter_sets", b"counter_sets", "device_sets", b"device_sets", "feature_gates", b"feature_gates", "kubernetes_minor", b"kubernetes_minor", "node_selectors", b"node_selectors", "slices", b"slices", "strings", b"strings", "taint_rules", b"taint_rules", "templates", b"templates"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Devices: _TypeAlias = Devices  # noqa: Y015
-
-@_typing.final
-class DeviceContent(_message.Message):
-    """A device without its name."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ATTRIBUTES_FIELD_NUMBER: _builtins.int
-    CAPACITIES_FIELD_NUMBER: _builtins.int
-    CONSUMED_COUNTERS_FIELD_NUMBER: _builtins.int
-    TAINTS_FIELD_NUMBER: _builtins.int
-    ALLOW_MULTIPLE_ALLOCATIONS_FIELD_NUMBER: _builtins.int
-    NODE_FIELD_NUMBER: _builtins.int
-    NODE_SELECTOR_FIELD_NUMBER: _builtins.int
-    ALL_NODES_FIELD_NUMBER: _builtins.int
-    BINDS_TO_NODE_FIELD_NUMBER: _builtins.int
-    BINDING_CONDITIONS_FIELD_NUMBER: _builtins.int
-    BINDING_FAILURE_CONDITIONS_FIELD_NUMBER: _builtins.int
-    allow_multiple_allocations: _builtins.bool
-    """Many requests may have parts of it."""
-    node: _builtins.str
-    """The node that has it, in slices whose devices say it. OPTIONAL."""
-    node_selector: _builtins.int
-    """Index into `node_selectors`, plus 1, likewise. OPTIONAL: 0 = none."""
-    all_nodes: _builtins.bool
-    """All nodes reach it, likewise."""
-    binds_to_node: _builtins.bool
-    """A claim with it is bound to the node that was chosen."""
-    @_builtins.property
-    def attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceAttribute]:
-        """Attributes, sorted by name. OPTIONAL."""
-
-    @_builtins.property
-    def capacities(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceCapacity]:
-        """Capacities, sorted by name. OPTIONAL."""
-
-    @_builtins.property
-    def consumed_counters(self) -> _containers.RepeatedCompositeFieldContainer[Global___CounterSet]:
-        """What it takes of shared counters. OPTIONAL."""
-
-    @_builtins.property
-    def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceTaint]:
-        """Taints. OPTIONAL."""
-
-    @_builtins.property
-    def binding_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions that the scheduler waits for. OPTIONAL."""
-
-    @_builtins.property
-    def binding_failure_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions with which it gives up. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        attributes: _abc.Iterable[Global___DeviceAttribute] | None = ...,
-        capacities: _abc.Iterable[Global___DeviceCapacity] | None = ...,
-        consumed_counters: _abc.Iterable[Global___CounterSet] | None = ...,
-        taints: _abc.Iterable[Global___DeviceTaint] | None = ...,
-        allow_multiple_allocations: _builtins.bool = ...,
-        node: _builtins.str = ...,
-        node_selector: _builtins.int = ...,
-        all_nodes: _builtins.bool = ...,
-        binds_to_node: _builtins.bool = ...,
-        binding_conditions: _abc.Iterable[_builtins.str] | None = ...,
-        binding_failure_conditions: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_nodes", b"all_nodes", "allow_multiple_allocations", b"allow_multiple_allocations", "attributes", b"attributes", "binding_conditions", b"binding_conditions", "binding_failure_conditions", b"binding_failure_conditions", "binds_to_node", b"binds_to_node", "capacities", b"capacities", "consumed_counters", b"consumed_counters", "node", b"node", "node_selector", b"node_selector", "taints", b"taints"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceContent: _TypeAlias = DeviceContent  # noqa: Y015
-
-@_typing.final
-class DeviceAttribute(_message.Message):
-    """An attribute of a device."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    INT_VALUE_FIELD_NUMBER: _builtins.int
-    BOOL_VALUE_FIELD_NUMBER: _builtins.int
-    STRING_VALUE_FIELD_NUMBER: _builtins.int
-    VERSION_VALUE_FIELD_NUMBER: _builtins.int
-    LIST_VALUE_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Qualified name, as written: without a domain it is in the driver's. REQUIRED."""
-    int_value: _builtins.int
-    """A number."""
-    bool_value: _builtins.bool
-    """True or false."""
-    string_value: _builtins.str
-    """A text."""
-    version_value: _builtins.str
-    """A semantic version."""
-    @_builtins.property
-    def list_value(self) -> Global___DeviceAttributeList:
-        """Several values, all of one type."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        int_value: _builtins.int = ...,
-        bool_value: _builtins.bool = ...,
-        string_value: _builtins.str = ...,
-        version_value: _builtins.str = ...,
-        list_value: Global___DeviceAttributeList | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bool_value", b"bool_value", "int_value", b"int_value", "list_value", b"list_value", "string_value", b"string_value", "value", b"value", "version_value", b"version_value"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bool_value", b"bool_value", "int_value", b"int_value", "list_value", b"list_value", "name", b"name", "string_value", b"string_value", "value", b"value", "version_value", b"version_value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_value: _TypeAlias = _typing.Literal["int_value", "bool_value", "string_value", "version_value", "list_value"]  # noqa: Y015
-    _WhichOneofArgType_value: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_value) -> _WhichOneofReturnType_value | None: ...
-
-Global___DeviceAttribute: _TypeAlias = DeviceAttribute  # noqa: Y015
-
-@_typing.final
-class DeviceAttributeList(_message.Message):
-    """Values of an attribute; one field is given."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INTS_FIELD_NUMBER: _builtins.int
-    BOOLS_FIELD_NUMBER: _builtins.int
-    STRINGS_FIELD_NUMBER: _builtins.int
-    VERSIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def ints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Numbers."""
-
-    @_builtins.property
-    def bools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
-        """Several of true and false."""
-
-    @_builtins.property
-    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts."""
-
-    @_builtins.property
-    def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Semantic versions."""
-
-    def __init__(
-        self,
-        *,
-        ints: _abc.Iterable[_builtins.int] | None = ...,
-        bools: _abc.Iterable[_builtins.bool] | None = ...,
-        strings: _abc.Iterable[_builtins.str] | None = ...,
-        versions: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bools", b"bools", "ints", b"ints", "strings", b"strings", "versions", b"versions"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceAttributeList: _TypeAlias = DeviceAttributeList  # noqa: Y015
-
-@_typing.final
-class DeviceCapacity(_message.Message):
-    """A capacity of a device."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    DEFAULT_REQUEST_FIELD_NUMBER: _builtins.int
-    VALID_VALUES_FIELD_NUMBER: _builtins.int
-    VALID_RANGE_FIELD_NUMBER: _builtins.int
-    HAS_POLICY_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Qualified name, as written. REQUIRED."""
-    value: _builtins.str
-    """Quantity. REQUIRED."""
-    default_request: _builtins.str
-    """Quantity that a request has if it names none. OPTIONAL: "" = all of it."""
-    has_policy: _builtins.bool
-    """The capacity has a request policy."""
-    @_builtins.property
-    def valid_values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Possible quantities of a request, ascending. OPTIONAL."""
-
-    @_builtins.property
-    def valid_range(self) -> Global___CapacityRange:
-        """Possible quantities of a request, as a range. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        value: _builtins.str = ...,
-        default_request: _builtins.str = ...,
-        valid_values: _abc.Iterable[_builtins.str] | None = ...,
-        valid_range: Global___CapacityRange | None = ...,
-        has_policy: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["valid_range", b"valid_range"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_request", b"default_request", "has_policy", b"has_policy", "name", b"name", "valid_range", b"valid_range", "valid_values", b"valid_values", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceCapacity: _TypeAlias = DeviceCapacity  # noqa: Y015
-
-@_typing.final
-class CapacityRange(_message.Message):
-    """A range of quantities."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MIN_FIELD_NUMBER: _builtins.int
-    MAX_FIELD_NUMBER: _builtins.int
-    STEP_FIELD_NUMBER: _builtins.int
-    min: _builtins.str
-    """Smallest. REQUIRED."""
-    max: _builtins.str
-    """Largest. OPTIONAL: "" = the whole capacity."""
-    step: _builtins.str
-    """Difference between neighbours. OPTIONAL: "" = any."""
-    def __init__(
-        self,
-        *,
-        min: _builtins.str = ...,
-        max: _builtins.str = ...,
-        step: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "min", b"min", "step", b"step"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CapacityRange: _TypeAlias = CapacityRange  # noqa: Y015
-
-@_typing.final
-class CounterSet(_message.Message):
-    """A named set of counters, or what a device takes of it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    COUNTERS_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name. REQUIRED."""
-    @_builtins.property
-    def counters(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedQuantity]:
-        """Counters, sorted by name. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        counters: _abc.Iterable[Global___NamedQuantity] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "name", b"name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CounterSet: _TypeAlias = CounterSet  # noqa: Y015
-
-@_typing.final
-class NamedQuantity(_message.Message):
-    """A quantity with a name."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name. REQUIRED."""
-    value: _builtins.str
-    """Quantity. REQUIRED."""
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        value: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NamedQuantity: _TypeAlias = NamedQuantity  # noqa: Y015
-
-@_typing.final
-class DeviceTaint(_message.Message):
-    """A taint of a device."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    EFFECT_FIELD_NUMBER: _builtins.int
-    key: _builtins.str
-    """Key. REQUIRED."""
-    value: _builtins.str
-    """Value. OPTIONAL."""
-    effect: _builtins.str
-    """Effect, as written: "NoSchedule", "NoExecute", "None". REQUIRED."""
-    def __init__(
-        self,
-        *,
-        key: _builtins.str = ...,
-        value: _builtins.str = ...,
-        effect: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "key", b"key", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceTaint: _TypeAlias = DeviceTaint  # noqa: Y015
-
-@_typing.final
-class DeviceSet(_message.Message):
-    """A list of devices, in the order of their slice."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAMES_FIELD_NUMBER: _builtins.int
-    CONTENTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """String indices of the names. REQUIRED."""
-
-    @_builtins.property
-    def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Indices into `contents`, parallel to `names`. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        names: _abc.Iterable[_builtins.int] | None = ...,
-        contents: _abc.Iterable[_builtins.int] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contents", b"contents", "names", b"names"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceSet: _TypeAlias = DeviceSet  # noqa: Y015
-
-@_typing.final
-class CounterSets(_message.Message):
-    """The sets of counters of a slice."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SETS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CounterSet]:
-        """The sets. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        sets: _abc.Iterable[Global___CounterSet] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sets", b"sets"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CounterSets: _TypeAlias = CounterSets  # noqa: Y015
-
-@_typing.final
-class ResourceSliceTable(_message.Message):
-    """Slices as parallel columns: element i of each column of length S describes slice i."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COUNT_FIELD_NUMBER: _builtins.int
-    NAMES_FIELD_NUMBER: _builtins.int
-    NAME_LENGTHS_FIELD_NUMBER: _builtins.int
-    DRIVER_FIELD_NUMBER: _builtins.int
-    POOL_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    SLICE_COUNT_FIELD_NUMBER: _builtins.int
-    NODE_FIELD_NUMBER: _builtins.int
-    NODE_SELECTOR_FIELD_NUMBER: _builtins.int
-    FLAGS_FIELD_NUMBER: _builtins.int
-    DEVICE_SET_FIELD_NUMBER: _builtins.int
-    COUNTER_SET_FIELD_NUMBER: _builtins.int
-    count: _builtins.int
-    """Number of slices S. REQUIRED."""
-    names: _builtins.bytes
-    """utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED."""
-    name_lengths: _builtins.bytes
-    """int32[S]: bytes of the name, 1 to 253. REQUIRED."""
-    driver: _builtins.bytes
-    """int32[S]: string index of the driver. REQUIRED."""
-    pool: _builtins.bytes
-    """int32[S]: string index of the pool's name. REQUIRED."""
-    generation: _builtins.bytes
-    """int64[S]: generation of the pool. REQUIRED."""
-    slice_count: _builtins.bytes
-    """int64[S]: number of slices of the pool in this generation. REQUIRED."""
-    node: _builtins.bytes
-    """int32[S]: string index of the name of the node that has the devices; 0 = none. OPTIONAL: empty = 0 for all. At most
-    one of `node`, `node_selector` and a flag says which nodes reach the devices.
-    """
-    node_selector: _builtins.bytes
-    """int32[S]: index into `node_selectors`, plus 1; 0 = none. OPTIONAL: empty = 0 for all."""
-    flags: _builtins.bytes
-    """uint8[S]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = all nodes reach the devices; 2 = each device
-    says which nodes reach it.
-    """
-    device_set: _builtins.bytes
-    """int32[S]: index into `device_sets`, plus 1; 0 = no devices. OPTIONAL: empty = 0 for all."""
-    counter_set: _builtins.bytes
-    """int32[S]: index into `counter_sets`, plus 1; 0 = no counters. OPTIONAL: empty = 0 for all."""
-    def __init__(
-        self,
-        *,
-        count: _builtins.int = ...,
-        names: _builtins.bytes = ...,
-        name_lengths: _builtins.bytes = ...,
-        driver: _builtins.bytes = ...,
-        pool: _builtins.bytes = ...,
-        generation: _builtins.bytes = ...,
-        slice_count: _builtins.bytes = ...,
-        node: _builtins.bytes = ...,
-        node_selector: _builtins.bytes = ...,
-        flags: _builtins.bytes = ...,
-        device_set: _builtins.bytes = ...,
-        counter_set: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "counter_set", b"counter_set", "device_set", b"device_set", "driver", b"driver", "flags", b"flags", "generation", b"generation", "name_lengths", b"name_lengths", "names", b"names", "node", b"node", "node_selector", b"node_selector", "pool", b"pool", "slice_count", b"slice_count"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ResourceSliceTable: _TypeAlias = ResourceSliceTable  # noqa: Y015
-
-@_typing.final
-class DeviceClass(_message.Message):
-    """A class of devices."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    SELECTORS_FIELD_NUMBER: _builtins.int
-    EXTENDED_RESOURCE_NAME_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
-    UNKNOWN_SELECTOR_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name. REQUIRED, unique."""
-    extended_resource_name: _builtins.str
-    """Extended resource that its devices also satisfy, besides "deviceclass.resource.kubernetes.io/" and its name.
-    OPTIONAL.
-    """
-    created: _builtins.int
-    """Creation time, Unix seconds: of several classes with one extended resource the newest counts. OPTIONAL: 0 = the
-    oldest.
-    """
-    unknown_selector: _builtins.bool
-    """A selector is no expression; nothing can be allocated with the class."""
-    @_builtins.property
-    def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Selectors as expressions; all must hold. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        selectors: _abc.Iterable[_builtins.str] | None = ...,
-        extended_resource_name: _builtins.str = ...,
-        created: _builtins.int = ...,
-        unknown_selector: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "extended_resource_name", b"extended_resource_name", "name", b"name", "selectors", b"selectors", "unknown_selector", b"unknown_selector"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceClass: _TypeAlias = DeviceClass  # noqa: Y015
-
-@_typing.final
-class DeviceClaimSpec(_message.Message):
-    """What a claim asks for, with the defaults of the API server."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUESTS_FIELD_NUMBER: _builtins.int
-    CONSTRAINTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRequest]:
-        """Requests, in their order. OPTIONAL."""
-
-    @_builtins.property
-    def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceConstraint]:
-        """Constraints. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        requests: _abc.Iterable[Global___DeviceRequest] | None = ...,
-        constraints: _abc.Iterable[Global___DeviceConstraint] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraints", b"constraints", "requests", b"requests"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceClaimSpec: _TypeAlias = DeviceClaimSpec  # noqa: Y015
-
-@_typing.final
-class DeviceRequest(_message.Message):
-    """A request of devices."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    ALTERNATIVES_FIELD_NUMBER: _builtins.int
-    FIRST_AVAILABLE_FIELD_NUMBER: _builtins.int
-    ADMIN_ACCESS_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name. REQUIRED."""
-    first_available: _builtins.bool
-    """The alternatives are those of `firstAvailable`."""
-    admin_access: _builtins.bool
-    """Devices in use are given too, for administration."""
-    @_builtins.property
-    def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSubRequest]:
-        """The alternatives, the best first; the request itself, without name, if it has none. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        alternatives: _abc.Iterable[Global___DeviceSubRequest] | None = ...,
-        first_available: _builtins.bool = ...,
-        admin_access: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_access", b"admin_access", "alternatives", b"alternatives", "first_available", b"first_available", "name", b"name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceRequest: _TypeAlias = DeviceRequest  # noqa: Y015
-
-@_typing.final
-class DeviceSubRequest(_message.Message):
-    """One kind of devices that satisfies a request."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    DEVICE_CLASS_FIELD_NUMBER: _builtins.int
-    SELECTORS_FIELD_NUMBER: _builtins.int
-    MODE_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    TOLERATIONS_FIELD_NUMBER: _builtins.int
-    CAPACITIES_FIELD_NUMBER: _builtins.int
-    UNKNOWN_SELECTOR_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Name. REQUIRED for an alternative of `firstAvailable`."""
-    device_class: _builtins.str
-    """Name of the class. REQUIRED."""
-    mode: Global___DeviceAllocationMode.Code.ValueType
-    """How many. OPTIONAL."""
-    count: _builtins.int
-    """Number of devices, with EXACT_COUNT. OPTIONAL: 0 = 1."""
-    unknown_selector: _builtins.bool
-    """A selector is no expression; nothing can be allocated."""
-    @_builtins.property
-    def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Selectors as expressions; all must hold. OPTIONAL."""
-
-    @_builtins.property
-    def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceToleration]:
-        """Tolerations of device taints. OPTIONAL."""
-
-    @_builtins.property
-    def capacities(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedQuantity]:
-        """Amounts of capacities, sorted by name. OPTIONAL."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        device_class: _builtins.str = ...,
-        selectors: _abc.Iterable[_builtins.str] | None = ...,
-        mode: Global___DeviceAllocationMode.Code.ValueType = ...,
-        count: _builtins.int = ...,
-        tolerations: _abc.Iterable[Global___DeviceToleration] | None = ...,
-        capacities: _abc.Iterable[Global___NamedQuantity] | None = ...,
-        unknown_selector: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "count", b"count", "device_class", b"device_class", "mode", b"mode", "name", b"name", "selectors", b"selectors", "tolerations", b"tolerations", "unknown_selector", b"unknown_selector"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceSubRequest: _TypeAlias = DeviceSubRequest  # noqa: Y015
-
-@_typing.final
-class DeviceAllocationMode(_message.Message):
-    """How many devices a request asks for."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Code:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[DeviceAllocationMode._Code.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        UNSPECIFIED: DeviceAllocationMode._Code.ValueType  # 0
-        """Not given; EXACT_COUNT."""
-        EXACT_COUNT: DeviceAllocationMode._Code.ValueType  # 1
-        """`count` devices."""
-        ALL: DeviceAllocationMode._Code.ValueType  # 2
-        """All that match."""
-        OTHER: DeviceAllocationMode._Code.ValueType  # 3
-        """Another one, which this contract does not know; nothing can be allocated."""
-
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
-    UNSPECIFIED: DeviceAllocationMode.Code.ValueType  # 0
-    """Not given; EXACT_COUNT."""
-    EXACT_COUNT: DeviceAllocationMode.Code.ValueType  # 1
-    """`count` devices."""
-    ALL: DeviceAllocationMode.Code.ValueType  # 2
-    """All that match."""
-    OTHER: DeviceAllocationMode.Code.ValueType  # 3
-    """Another one, which this contract does not know; nothing can be allocated."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceAllocationMode: _TypeAlias = DeviceAllocationMode  # noqa: Y015
-
-@_typing.final
-class DeviceToleration(_message.Message):
-    """A toleration of device taints."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    OPERATOR_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    EFFECT_FIELD_NUMBER: _builtins.int
-    key: _builtins.str
-    """Key. OPTIONAL: "" = every key."""
-    operator: _builtins.str
-    """Operator, as written: "Exists", "Equal". OPTIONAL: "" = Equal."""
-    value: _builtins.str
-    """Value. OPTIONAL."""
-    effect: _builtins.str
-    """Effect, as written. OPTIONAL: "" = every effect."""
-    def __init__(
-        self,
-        *,
-        key: _builtins.str = ...,
-        operator: _builtins.str = ...,
-        value: _builtins.str = ...,
-        effect: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "key", b"key", "operator", b"operator", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceToleration: _TypeAlias = DeviceToleration  # noqa: Y015
-
-@_typing.final
-class DeviceConstraint(_message.Message):
-    """A constraint over the devices of requests. Exactly one attribute is given."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUESTS_FIELD_NUMBER: _builtins.int
-    MATCH_ATTRIBUTE_FIELD_NUMBER: _builtins.int
-    DISTINCT_ATTRIBUTE_FIELD_NUMBER: _builtins.int
-    match_attribute: _builtins.str
-    """Attribute that all devices have with the same value."""
-    distinct_attribute: _builtins.str
-    """Attribute that all devices have with different values."""
-    @_builtins.property
-    def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of requests, "main" or "main/sub". OPTIONAL: empty = all."""
-
-    def __init__(
-        self,
-        *,
-        requests: _abc.Iterable[_builtins.str] | None = ...,
-        match_attribute: _builtins.str = ...,
-        distinct_attribute: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["distinct_attribute", b"distinct_attribute", "match_attribute", b"match_attribute", "requests", b"requests"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeviceConstraint: _TypeAlias = DeviceConstraint  # noqa: Y015
-
-@_typing.final
-class ResourceClaimTable(_message.Message):
-    """Claims as parallel columns: element i of each column of length C describes claim i. D results, E amounts of
-    capacities and F consumers refer to rows.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COUNT_FIELD_NUMBER: _builtins.int
-    NAMESPACE_FIELD_NUMBER: _builtins.int
-    NAMES_FIELD_NUMBER: _builtins.int
-    NAME_LENGTHS_FIELD_NUMBER: _builtins.int
-    SPEC_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    POD_LENGTHS_FIELD_NUMBER: _builtins.int
-    POD_CLAIM_FIELD_NUMBER: _builtins.int
-    FLAGS_FIELD_NUMBER: _builtins.int
-    NODE_FIELD_NUMBER: _builtins.int
-    NODE_SELECTOR_FIELD_NUMBER: _builtins.int
-    RESULT_CLAIM_FIELD_NUMBER: _builtins.int
-    RESULT_DRIVER_FIELD_NUMBER: _builtins.int
-    RESULT_POOL_FIELD_NUMBER: _builtins.int
-    RESULT_DEVICE_FIELD_NUMBER: _builtins.int
-    RESULT_REQUEST_FIELD_NUMBER: _builtins.int
-    RESULT_FLAGS_FIELD_NUMBER: _builtins.int
-    CAPACITY_RESULT_FIELD_NUMBER: _builtins.int
-    CAPACITY_NAME_FIELD_NUMBER: _builtins.int
-    CAPACITY_AMOUNT_FIELD_NUMBER: _builtins.int
-    CONSUMER_CLAIM_FIELD_NUMBER: _builtins.int
-    CONSUMERS_FIELD_NUMBER: _builtins.int
-    CONSUMER_LENGTHS_FIELD_NUMBER: _builtins.int
-    count: _builtins.int
-    """Number of claims C. REQUIRED."""
-    namespace: _builtins.bytes
-    """int32[C]: string index of the namespace. REQUIRED."""
-    names: _builtins.bytes
-    """utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED."""
-    name_lengths: _builtins.bytes
-    """int32[C]: bytes of the name, 1 to 253. REQUIRED."""
-    spec: _builtins.bytes
-    """int32[C]: index into `claim_specs`. REQUIRED."""
-    pods: _builtins.bytes
-    """utf8[sum of pod_lengths]: names of the pods that own their claim, one after the other without separator. OPTIONAL:
-    empty = no pod owns any.
-    """
-    pod_lengths: _builtins.bytes
-    """int32[C]: bytes of the name of the pod for which the claim was made, in the same namespace; 0 = not owned by a pod.
-    OPTIONAL: empty = 0 for all.
-    """
-    pod_claim: _builtins.bytes
-    """int32[C]: string index of the claim's name within that pod; 0 = the claim of its extended resources, or not owned
-    by a pod. OPTIONAL: empty = 0 for all.
-    """
-    flags: _builtins.bytes
-    """uint8[C]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = allocated; 2 = being deleted; 4 = a binding
-    condition has failed, or the time for it has passed.
-    """
-    node: _builtins.bytes
-    """int32[C]: string index of the only node that reaches the devices, where the allocation's selector is `metadata.name
-    In [x]`; 0 = not such a selector. OPTIONAL: empty = 0 for all.
-    """
-    node_selector: _builtins.bytes
-    """int32[C]: index into `node_selectors`, plus 1, of any other selector of the allocation; 0 = none. OPTIONAL: empty =
-    0 for all.
-    """
-    result_claim: _builtins.bytes
-    """int32[D], ascending: row of the claim that was given the device, from 0. OPTIONAL: empty = D is 0."""
-    result_driver: _builtins.bytes
-    """int32[D]: string index of the driver. REQUIRED."""
-    result_pool: _builtins.bytes
-    """int32[D]: string index of the pool. REQUIRED."""
-    result_device: _builtins.bytes
-    """int32[D]: string index of the device's name. REQUIRED."""
-    result_request: _builtins.bytes
-    """int32[D]: string index of the request, "main" or "main/sub". REQUIRED."""
-    result_flags: _builtins.bytes
-    """uint8[D]: sum of flags; 0 = none. REQUIRED. 1 = admin access; 2 = a share of the device."""
-    capacity_result: _builtins.bytes
-    """int32[E], ascending: row of the result that takes a capacity, from 0. OPTIONAL: empty = E is 0."""
-    capacity_name: _builtins.bytes
-    """int32[E]: string index of the capacity's qualified name. REQUIRED."""
-    capacity_amount: _builtins.bytes
-    """int32[E]: string index of the quantity that is taken. REQUIRED."""
-    consumer_claim: _builtins.bytes
-    """int32[F], ascending: row of the claim that is reserved, from 0. OPTIONAL: empty = F is 0."""
-    consumers: _builtins.bytes
-    """utf8[sum of consumer_lengths]: names of the pods for which claims are reserved, one after the other without
-    separator. REQUIRED.
-    """
-    consumer_lengths: _builtins.bytes
-    """int32[F]: bytes of the pod's name, in the claim's namespace; 0 = the consumer is no pod. REQUIRED."""
-    def __init__(
-        self,
-        *,
-        count: _builtins.int = ...,
-        namespace: _builtins.bytes = ...,
-        names: _builtins.bytes = ...,
-        name_lengths: _builtins.bytes = ...,
-        spec: _builtins.bytes = ...,
-        pods: _builtins.bytes = ...,
-        pod_lengths: _builtins.bytes = ...,
-        pod_claim: _builtins.bytes = ...,
-        flags: _builtins.bytes = ...,
-        node: _builtins.bytes = ...,
-        node_selector: _builtins.bytes = ...,
-        result_claim: _builtins.bytes = ...,
-        result_driver: _builtins.bytes = ...,
-        result_pool: _builtins.bytes = ...,
-        result_device: _builtins.bytes = ...,
-        result_request: _builtins.bytes = ...,
-        result_flags: _builtins.bytes = ...,
-        capacity_result: _builtins.bytes = ...,
-        capacity_name: _builtins.bytes = ...,
-        capacity_amount: _builtins.bytes = ...,
-        consumer_claim: _builtins.bytes = ...,
-        consumers: _builtins.bytes = ...,
-        consumer_lengths: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_amount", b"capacity_amount", "capacity_name", b"capacity_name", "capacity_result", b"capacity_result", "consumer_claim", b"consumer_claim", "consumer_lengths", b"consumer_lengths", "consumers", b"consumers", "count", b"count", "flags", b"flags", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "node_selector", b"node_selector", "pod_claim", b"pod_claim", "pod_lengths", b"pod_lengths", "pods", b"pods", "result_claim", b"result_claim", "result_device", b"result_device", "result_driver", b"result_driver", "result_flags", b"result_flags", "result_pool", b"result_pool", "result_request", b"result_request", "spec", b"spec"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ResourceClaimTable: _TypeAlias = ResourceClaimTable  # noqa: Y015
-
-@_typing.final
-class DeviceTaintRule(_message.Message):
-    """A rule that taints devices; names that are absent match all."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DRIVER_FIELD_NUMBER: _builtins.int
-    POOL_FIELD_NUMBER: _builtins.int
-    DEVICE_FIELD_NUMBER: _builtins.int
-    TAINT_FIELD_NUMBER: _builtins.int
-    driver: _builtins.str
-    """Driver. OPTIONAL."""
-    pool: _builtins.str
-    """Pool. OPTIONAL."""
-    device: _builtins.str
-    """Device. OPTIONAL."""
-    @_builtins.property
-    def taint(self) -> Global___DeviceTaint:
-        """The taint. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        driver: _builtins.str | None = ...,
-        pool: _builtins.str | None = ...,
-        device: _builtins.str | None = ...,
-        taint: Global___DeviceTaint | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_device", b"_device", "_driver", b"_driver", "_pool", b"_pool", "device", b"device", "driver", b"driver", "pool", b"pool", "taint", b"taint"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_device", b"_device", "_driver", b"_driver", "_pool", b"_pool", "device", b"device", "driver", b"driver", "pool", b"pool", "taint", b"taint"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__device: _TypeAlias = _typing.Literal["device"]  # noqa: Y015
-    _WhichOneofArgType__device: _TypeAlias = _typing.Literal["_device", b"_device"]  # noqa: Y015
-    _WhichOneofReturnType__driver: _TypeAlias = _typing.Literal["driver"]  # noqa: Y015
-    _WhichOneofArgType__driver: _TypeAlias = _typing.Literal["_driver", b"_driver"]  # noqa: Y015
-    _WhichOneofReturnType__pool: _TypeAlias = _typing.Literal["pool"]  # noqa: Y015
-    _WhichOneofArgType__pool: _TypeAlias = _typing.Literal["_pool", b"_pool"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__device) -> _WhichOneofReturnType__device | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__driver) -> _WhichOneofReturnType__driver | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__pool) -> _WhichOneofReturnType__pool | None: ...
-
-Global___DeviceTaintRule: _TypeAlias = DeviceTaintRule  # noqa: Y015
-
-@_typing.final
-class TemplateSlices(_message.Message):
-    """The slices that drivers will publish for each new node of a group."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_GROUP_FIELD_NUMBER: _builtins.int
-    SLICES_FIELD_NUMBER: _builtins.int
-    node_group: _builtins.str
-    """Id of the node group. REQUIRED, unique."""
-    @_builtins.property
-    def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplateSlice]:
-        """The slices. OPTIONAL: empty = new nodes have no devices."""
-
-    def __init__(
-        self,
-        *,
-        node_group: _builtins.str = ...,
-        slices: _abc.Iterable[Global___TemplateSlice] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_group", b"node_group", "slices", b"slices"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TemplateSlices: _TypeAlias = TemplateSlices  # noqa: Y015
-
-@_typing.final
-class TemplateSlice(_message.Message):
-    """A slice of a new node. Its pool belongs to the node; slices with the same driver and pool are one pool."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DRIVER_FIELD_NUMBER: _builtins.int
-    POOL_FIELD_NUMBER: _builtins.int
-    DEVICE_SET_FIELD_NUMBER: _builtins.int
-    COUNTER_SET_FIELD_NUMBER: _builtins.int
-    PER_DEVICE_NODE_SELECTION_FIELD_NUMBER: _builtins.int
-    driver: _builtins.str
-    """Name of the driver. REQUIRED."""
-    pool: _builtins.str
-    """Name of the pool, to which the node's is added. OPTIONAL: "" = the node's name alone."""
-    device_set: _builtins.int
-    """Index into `device_sets`, plus 1. OPTIONAL: 0 = no devices."""
-    counter_set: _builtins.int
-    """Index into `counter_sets`, plus 1. OPTIONAL: 0 = no counters."""
-    per_device_node_selection: _builtins.bool
-    """Each device says which nodes reach it."""
-    def __init__(
-        self,
-        *,
-        driver: _builtins.str = ...,
-        pool: _builtins.str = ...,
-        device_set: _builtins.int = ...,
-        counter_set: _builtins.int = ...,
-        per_device_node_selection: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counter_set", b"counter_set", "device_set", b"device_set", "driver", b"driver", "per_device_node_selection", b"per_device_node_selection", "pool", b"pool"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TemplateSlice: _TypeAlias = TemplateSlice  # noqa: Y015
-
-@_typing.final
 class CapacityRequests(_message.Message):
     """The ProvisioningRequests of a cluster, of all classes."""
 
@@ -3616,14 +2411,14 @@ class CapacityRequest(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     CLASS_NAME_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     POD_SETS_FIELD_NUMBER: _builtins.int
-    VALID_UNTIL_S_FIELD_NUMBER: _builtins.int
+    MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     NO_RETRY_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
-    PROVISIONED_FIELD_NUMBER: _builtins.int
+    PROVISION_TIME_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     BOOKING_EXPIRED_FIELD_NUMBER: _builtins.int
     CAPACITY_REVOKED_FIELD_NUMBER: _builtins.int
@@ -3633,26 +2428,16 @@ class CapacityRequest(_message.Message):
     """Name. REQUIRED; unique in the namespace."""
     uid: _builtins.str
     """`metadata.uid`. OPTIONAL."""
-    created: _builtins.int
-    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not known, which counts as long ago, but never
-    as expired.
-    """
     class_name: _builtins.str
     """`spec.provisioningClassName`. REQUIRED."""
     problem: _builtins.str
     """Its problem, for people: a PodTemplate is missing or cannot be read, a count is 0, another object has the same
     name. No room is sought for it then. OPTIONAL.
     """
-    valid_until_s: _builtins.int
-    """Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, seconds, > 0. OPTIONAL: absent =
-    `CapacityRequestSettings.max_seek_time`.
-    """
     no_retry: _builtins.bool
     """Parameter `noRetry` is "true": it fails if there is no room at once. Only for classes of kind CHECK_CAPACITY."""
     processor_instance: _builtins.str
     """Parameter `processorInstance`. OPTIONAL."""
-    provisioned: _builtins.int
-    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL: absent = it is not."""
     failed: _builtins.bool
     """The condition Failed is true."""
     booking_expired: _builtins.bool
@@ -3660,8 +2445,22 @@ class CapacityRequest(_message.Message):
     capacity_revoked: _builtins.bool
     """The condition CapacityRevoked is true."""
     @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Creation time. OPTIONAL: absent = not known, which counts as long ago, but never as expired."""
+
+    @_builtins.property
     def pod_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPodSet]:
         """`spec.podSets`. REQUIRED unless there is a problem; at most 32."""
+
+    @_builtins.property
+    def max_seek_time(self) -> _duration_pb2.Duration:
+        """Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, > 0. OPTIONAL: absent =
+        `CapacityRequestSettings.max_seek_time`.
+        """
+
+    @_builtins.property
+    def provision_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when the condition Provisioned is true. OPTIONAL: absent = it is not."""
 
     def __init__(
         self,
@@ -3669,34 +2468,23 @@ class CapacityRequest(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
-        created: _builtins.int | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
         class_name: _builtins.str = ...,
         problem: _builtins.str = ...,
         pod_sets: _abc.Iterable[Global___CapacityPodSet] | None = ...,
-        valid_until_s: _builtins.int | None = ...,
+        max_seek_time: _duration_pb2.Duration | None = ...,
         no_retry: _builtins.bool = ...,
         processor_instance: _builtins.str = ...,
-        provisioned: _builtins.int | None = ...,
+        provision_time: _timestamp_pb2.Timestamp | None = ...,
         failed: _builtins.bool = ...,
         booking_expired: _builtins.bool = ...,
         capacity_revoked: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "created", b"created", "provisioned", b"provisioned", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "max_seek_time", b"max_seek_time", "provision_time", b"provision_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "created", b"created", "failed", b"failed", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provisioned", b"provisioned", "uid", b"uid", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "create_time", b"create_time", "failed", b"failed", "max_seek_time", b"max_seek_time", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provision_time", b"provision_time", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__created: _TypeAlias = _typing.Literal["created"]  # noqa: Y015
-    _WhichOneofArgType__created: _TypeAlias = _typing.Literal["_created", b"_created"]  # noqa: Y015
-    _WhichOneofReturnType__provisioned: _TypeAlias = _typing.Literal["provisioned"]  # noqa: Y015
-    _WhichOneofArgType__provisioned: _TypeAlias = _typing.Literal["_provisioned", b"_provisioned"]  # noqa: Y015
-    _WhichOneofReturnType__valid_until_s: _TypeAlias = _typing.Literal["valid_until_s"]  # noqa: Y015
-    _WhichOneofArgType__valid_until_s: _TypeAlias = _typing.Literal["_valid_until_s", b"_valid_until_s"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__created) -> _WhichOneofReturnType__created | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__provisioned) -> _WhichOneofReturnType__provisioned | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_until_s) -> _WhichOneofReturnType__valid_until_s | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CapacityRequest: _TypeAlias = CapacityRequest  # noqa: Y015
 

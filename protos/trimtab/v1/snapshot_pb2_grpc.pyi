@@ -11,12 +11,41 @@ Conventions of this file:
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
   or a count).
 - Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- Times and durations in rows count in whole seconds, unless a comment says otherwise: fractions are cut.
 - The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
   bytewise, is read fastest.
 """
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trimtab.v1.devices_pb2 import CapacityRange as CapacityRange
+from trimtab.v1.devices_pb2 import CounterSet as CounterSet
+from trimtab.v1.devices_pb2 import CounterSets as CounterSets
+from trimtab.v1.devices_pb2 import DeviceAllocationMode as DeviceAllocationMode
+from trimtab.v1.devices_pb2 import DeviceAttribute as DeviceAttribute
+from trimtab.v1.devices_pb2 import DeviceAttributeList as DeviceAttributeList
+from trimtab.v1.devices_pb2 import DeviceCapacity as DeviceCapacity
+from trimtab.v1.devices_pb2 import DeviceClaimSpec as DeviceClaimSpec
+from trimtab.v1.devices_pb2 import DeviceClass as DeviceClass
+from trimtab.v1.devices_pb2 import DeviceConstraint as DeviceConstraint
+from trimtab.v1.devices_pb2 import DeviceContent as DeviceContent
+from trimtab.v1.devices_pb2 import DeviceRequest as DeviceRequest
+from trimtab.v1.devices_pb2 import DeviceSet as DeviceSet
+from trimtab.v1.devices_pb2 import DeviceSubRequest as DeviceSubRequest
+from trimtab.v1.devices_pb2 import DeviceTaint as DeviceTaint
+from trimtab.v1.devices_pb2 import DeviceTaintRule as DeviceTaintRule
+from trimtab.v1.devices_pb2 import DeviceToleration as DeviceToleration
+from trimtab.v1.devices_pb2 import Devices as Devices
+from trimtab.v1.devices_pb2 import NamedQuantity as NamedQuantity
+from trimtab.v1.devices_pb2 import ResourceClaimTable as ResourceClaimTable
+from trimtab.v1.devices_pb2 import ResourceSliceTable as ResourceSliceTable
+from trimtab.v1.devices_pb2 import TemplateSlice as TemplateSlice
+from trimtab.v1.devices_pb2 import TemplateSlices as TemplateSlices
+from trimtab.v1.selectors_pb2 import LabelOperator as LabelOperator
+from trimtab.v1.selectors_pb2 import LabelRequirement as LabelRequirement
+from trimtab.v1.selectors_pb2 import LabelSelector as LabelSelector
+from trimtab.v1.selectors_pb2 import NodeSelector as NodeSelector
+from trimtab.v1.selectors_pb2 import NodeSelectorTerm as NodeSelectorTerm
 import abc as _abc_1
 import grpc as _grpc
 import typing as _typing

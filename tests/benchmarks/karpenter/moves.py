@@ -102,7 +102,7 @@ def request_of(cluster: WrongFamily, min_saving_share: float, min_saving_per_evi
     replacement.min_saving_share, replacement.min_saving_per_eviction = min_saving_share, min_saving_per_eviction
     replacement.stability_margin, replacement.max_waves = 0, 1
     replacement.max_leaving_nodes = replacement.max_surge_nodes = 100
-    replacement.budgets.add(max_nodes=str(-(-len(cluster.nodes) // BUDGET)))
+    settings.planner.disruption_budgets.add(max_nodes=str(-(-len(cluster.nodes) // BUDGET)))
     return request
 
 

@@ -16,7 +16,7 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 
 NODES, GROUPS, REQUESTS, PODS = 5000, 20, 1000, 20_000
-Outcome = pb.CapacityOutcome
+Outcome = pb.CapacityRequestOutcome
 HOLDING = (Outcome.FOUND, Outcome.PROVISIONED)
 
 

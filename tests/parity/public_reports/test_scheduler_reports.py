@@ -20,7 +20,7 @@ REPORTS = (
         "attach-limit-of-new-nodes",
         now=UP,
         grows={"p": 1},
-        says=("new nodes of node group p count as without limit for volumes of ebs.csi.aws.com",),
+        says=("new nodes of node group p are planned without a limit on volumes of ebs.csi.aws.com",),
     ),
     Report("attach-limit-stated-by-the-group", now=UP, grows={"p": 2}, says_not=("without limit",)),
     Report(
@@ -31,7 +31,7 @@ REPORTS = (
         says=("node n2 has not registered ebs.csi.aws.com yet: it counts with 5 volumes",),
     ),
     Report("attachments-without-pods", now=UP, goes=set(), says=("too many volumes are attached",)),
-    Report("spread-from-zero", now=UP, grows={"np-z1": 1}, says=("with minDomains in the constraint it waits",)),
+    Report("spread-from-zero", now=UP, grows={"np-z1": 1}, says=("minDomains in the constraint makes it wait",)),
     Report("spread-from-zero-min-domains", now=UP, grows={"np-z1": 1, "np-z2": 1, "np-z3": 1}),
     Report("pod-cost-not-ready", options=POD_COSTS, now=UP, says=("1 pod gets no deletion cost",)),
 )

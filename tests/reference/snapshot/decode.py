@@ -272,16 +272,18 @@ class Reader:
             scheduler_name=t[m.scheduler_name],
             restart_policy=m.restart_policy,
             termination_grace_period_s=(
-                m.termination_grace_period_s if m.HasField("termination_grace_period_s") else 30
+                m.termination_grace_period.seconds if m.HasField("termination_grace_period") else 30
             ),
             safe_to_evict=m.safe_to_evict,
             local_storage=m.local_storage,
             unsupported=tuple(sorted(m.unsupported)),
-            topology_spread_timeout_s=(m.topology_spread_timeout_s if m.HasField("topology_spread_timeout_s") else -1),
+            topology_spread_timeout_s=m.topology_spread_timeout.seconds
+            if m.HasField("topology_spread_timeout")
+            else -1,
             enable_ds_eviction=int(m.enable_ds_eviction) if m.HasField("enable_ds_eviction") else -1,
             exclusive_disks=tuple(sorted({t[i] for i in m.exclusive_disks})),
             read_only_disks=tuple(sorted({t[i] for i in m.read_only_disks})),
-            scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
+            scale_up_delay_s=m.scale_up_delay.seconds if m.HasField("scale_up_delay") else -1,
             ignored_by_slack=m.ignored_by_slack,
             node_features=tuple(sorted({t[i] for i in m.node_features})),
             # Claims of random clusters have no spec.

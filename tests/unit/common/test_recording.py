@@ -89,7 +89,7 @@ def _write_and_fail(writer: RecordingWriter) -> None:
 def test_frames_of_a_kind_not_known_are_skipped() -> None:
     header = pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=1))
     unknown = pb.RecordingFrame.FromString(b"\xfa\x01\x00")
-    state = pb.RecordingFrame(state=PlanState(scale_down=ScaleDownState(layout_version=1)))
+    state = pb.RecordingFrame(state=PlanState(scale_down=ScaleDownState(strings=[""])))
     frames, _ = read(packed(header, unknown, state))
     assert frames == [state]
 

@@ -15,11 +15,15 @@ from trimtab.clients.cli.demo import services
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 DOCKERFILE = (DEPLOY / "images" / "Dockerfile").read_text()
+KERNELS = ".ci/kernels"
+"""The script with which the build compiles kernels into the package."""
 
 
 def built() -> list[str]:
     """Return the options with which the build runs the planner."""
-    (options,) = re.findall(r"^RUN trimtab-planner (.+)$", DOCKERFILE, re.MULTILINE)
+    assert f"RUN {KERNELS} /venv/bin/python\n" in DOCKERFILE
+    text = (DEPLOY.parent / KERNELS).read_text()
+    (options,) = re.findall(r"-m trimtab\.planner (.+)$", text, re.MULTILINE)
     return str(options).split()
 
 
@@ -31,7 +35,7 @@ def deployed() -> dict[str, dict[str, object]]:
         if one["kind"] == "Deployment"
     ]
     spec = found["spec"]["template"]["spec"]
-    return {one["name"]: one for one in (*spec["initContainers"], *spec["containers"])}
+    return {one["name"]: one for one in spec["containers"]}
 
 
 def cached(log: str, verb: str) -> set[str]:
@@ -66,12 +70,7 @@ def test_the_build_compiles_exactly_the_kernels_of_a_planner_that_serves(
     assert cached(log, "loaded from") == compiled
 
 
-def test_the_pods_read_kernels_from_where_the_build_keeps_them() -> None:
+def test_kernels_that_a_pod_compiles_are_kept_in_a_volume() -> None:
     (directory,) = re.findall(r"NUMBA_CACHE_DIR=(\S+)", DOCKERFILE)
-    assert DOCKERFILE.index("NUMBA_CACHE_DIR=") < DOCKERFILE.index("RUN trimtab-planner")
-    containers = deployed()
-    (copy,) = [one for name, one in containers.items() if name == "kernels"]
-    (to,) = copy["volumeMounts"]  # type: ignore[misc]
-    assert copy["command"] == ["cp", "-R", f"{directory}/.", to["mountPath"]]
-    mounts = {one["name"]: one["mountPath"] for one in containers["planner"]["volumeMounts"]}  # type: ignore[attr-defined]
-    assert mounts[to["name"]] == directory
+    mounts = {one["name"]: one["mountPath"] for one in deployed()["planner"]["volumeMounts"]}  # type: ignore[attr-defined]
+    assert mounts["cache"] == directory

@@ -22,9 +22,11 @@ import numpy as np
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from trimtab.clients.cli.live.redaction.strings import redaction
 from trimtab.prices import is_price
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.options_pb2 import Redaction
 
 FIRST_NOW_S: Final = 1_000_000_000
 """The new time of the first request, within a second."""
@@ -58,9 +60,11 @@ class Replacements(NamedTuple):
         if special is not None:
             special(message, self)
         for field, value in message.ListFields():
-            inner = field.message_type
+            inner, treatment = field.message_type, redaction(field)
             if inner is None:
-                if field.name.endswith(("per_hour", "per_month")):
+                if treatment in _PER_SECOND:
+                    setattr(message, field.name, self.column(value, _PER_SECOND[treatment]))
+                elif treatment == Redaction.PRICE or field.name.endswith(("per_hour", "per_month")):
                     setattr(message, field.name, value * self.price_factor)
             elif not inner.GetOptions().map_entry:
                 inside = self._inside(message, field.name)
@@ -91,30 +95,6 @@ class Replacements(NamedTuple):
             time.FromNanoseconds(max(time.ToNanoseconds() - self.earlier_s * _SECOND_NS, 1))
 
 
-def _visit_request(request: Any, _: Replacements) -> None:
-    # The size depends on the length of names.
-    request.snapshot_size_bytes = 0
-
-
-def _visit_pods(pods: pb.PodTable, new: Replacements) -> None:
-    pods.created, pods.deletion = new.column(pods.created, 1), new.column(pods.deletion, 1)
-
-
-def _visit_times(times: Any, new: Replacements) -> None:
-    times.time_ns = new.column(times.time_ns, _SECOND_NS)
-
-
-def _visit_class(one: pb.DeviceClass, new: Replacements) -> None:
-    if one.created > 0:
-        one.created = max(one.created - new.earlier_s, 1)
-
-
-def _visit_capacity_request(one: pb.CapacityRequest, new: Replacements) -> None:
-    for name in ("created", "provisioned"):
-        if one.HasField(name):
-            setattr(one, name, max(getattr(one, name) - new.earlier_s, 1))
-
-
 def _visit_score(score: plan_pb2.ExpanderScore, new: Replacements) -> None:
     # That of PRICE is a ratio of prices, which stays.
     if score.expander == plan_pb2.Expander.CHEAPEST_PLAN:
@@ -126,26 +106,9 @@ def _visit_cost_term(term: plan_pb2.PodCostTerm, new: Replacements) -> None:
         term.threshold *= new.price_factor
 
 
-def _visit_saving(settings: plan_pb2.ScaleDownSettings, new: Replacements) -> None:
-    if settings.HasField("min_saving_per_eviction"):
-        settings.min_saving_per_eviction *= new.price_factor
-
-
-def _visit_replacement(settings: plan_pb2.ReplacementSettings, new: Replacements) -> None:
-    for name in ("min_saving_per_eviction", "price_per_eviction"):
-        if settings.HasField(name):
-            setattr(settings, name, getattr(settings, name) * new.price_factor)
-
-
 _SPECIAL: Final[dict[str, Callable[[Any, Replacements], None]]] = {
-    "PlanRequest": _visit_request,
-    "PodTable": _visit_pods,
-    "DeviceClass": _visit_class,
-    "CapacityRequest": _visit_capacity_request,
-    "NodeTimes": _visit_times,
-    "FailedNodes": _visit_times,
     "ExpanderScore": _visit_score,
     "PodCostTerm": _visit_cost_term,
-    "ScaleDownSettings": _visit_saving,
-    "ReplacementSettings": _visit_replacement,
 }
+"""Messages with a number that is a price only with some values of another field."""
+_PER_SECOND: Final[dict[int, int]] = {Redaction.UNIX_SECONDS: 1, Redaction.UNIX_NANOSECONDS: _SECOND_NS}

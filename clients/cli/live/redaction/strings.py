@@ -1,102 +1,51 @@
-"""Passes the strings of a frame through a function, in place. Decides which fields hold strings of the recorded
-cluster, which describe its devices and stay, and which texts are left out altogether: texts for people, digests of the
-planner, and texts that no decision reads.
+"""Passes the strings of a frame through a function, in place. Which stay or are left out instead, the contract says
+(option `redaction` of its fields).
 """
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from trimtab.v1 import options_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.options_pb2 import Redaction
 
 Replace = Callable[[str], str]
 
-UNTOUCHED = frozenset(
-    (
-        "NodeVerdict.predicate_failure_counts",
-        "NodeVerdict.why",
-        "PlanSummary.assumption",
-        "NodeAssumption.pods_to_move_digest",
-        "DecisionSummary.result",
-        "DecisionSummary.counts",
-    )
-)
-"""Fields whose strings are words of the contract, or are recomputed elsewhere."""
-HARDWARE = frozenset(
-    (
-        "DeviceAttribute.name", "DeviceAttribute.string_value", "DeviceAttribute.version_value",
-        "DeviceAttributeList.strings", "DeviceAttributeList.versions", "DeviceCapacity.name", "DeviceCapacity.value",
-        "DeviceCapacity.default_request", "DeviceCapacity.valid_values", "CapacityRange.min", "CapacityRange.max",
-        "CapacityRange.step", "NamedQuantity.name", "NamedQuantity.value", "DeviceTaint.effect",
-        "DeviceToleration.operator", "DeviceToleration.effect", "DeviceClass.selectors", "DeviceSubRequest.selectors",
-        "DeviceConstraint.match_attribute", "DeviceConstraint.distinct_attribute", "Devices.feature_gates",
-    )
-)  # fmt: skip
-"""Fields that describe devices: expressions read them, so they stay as they are, and so do the expressions."""
-CLEARED = frozenset(
-    (
-        "detail", "problems", "notes", "comment", "opaque", "stages", "provider_id", "min_available",
-        "max_unavailable", "schedules", "required_features",
-    )
-)  # fmt: skip
-"""Names of fields that are left out in all messages; schedules too, as times are shifted, and required features, which
-a replay derives from the settings.
-"""
-DIGESTS = frozenset(
-    (
-        "PlanRequest.base_version",
-        "PlanRequest.state_version",
-        "PlanResponse.snapshot_version",
-        "PlanResponse.state_version",
-        "SlackRequest.problem",
-        "CapacityRequest.problem",
-        "SlackObject.problem",
-        "PodClaim.problem",
-        "PodGroup.problem",
-    )
-)
-"""Digests of recorded data, which could confirm a guess, and texts with names. Only their presence is kept.
-"""
-CLASSES = frozenset(("CapacityRequest.class_name", "CapacityClass.name"))
-PUBLIC_CLASSES = frozenset(("check-capacity.autoscaling.x-k8s.io", "best-effort-atomic-scale-up.autoscaling.x-k8s.io"))
-"""Classes of ProvisioningRequests that are words of the API: they stay, as planners answer them by default."""
 REDACTED = "redacted"
-AMOUNTS = frozenset(("SlackRequest.amount", "PodGroup.slack"))
-AMOUNT = re.compile(r"[0-9]+%?")
-"""Readable values of these; unreadable ones may contain anything."""
+_AMOUNT = re.compile(r"[0-9]+%?")
+"""Readable values of amounts; unreadable ones may contain anything."""
 
 
-_TEXT_COLUMNS: Final = {
-    "PodTable": (("names", "name_lengths"), ("uids", "uid_lengths")),
-    "ResourceSliceTable": (("names", "name_lengths"),),
-    "ResourceClaimTable": (("names", "name_lengths"), ("pods", "pod_lengths"), ("consumers", "consumer_lengths")),
-}
-"""Columns of texts, and those of their lengths."""
+@cache
+def redaction(field: FieldDescriptor) -> int:
+    """Return what the contract says of a field: a `Redaction.Code`."""
+    return int(field.GetOptions().Extensions[options_pb2.redaction])
 
 
 def walk(message: Message, replace: Replace) -> None:
     """Pass every string through `replace`, in place, and clear the fields that are left out."""
-    kind = message.DESCRIPTOR.name
-    for data, lengths in _TEXT_COLUMNS.get(kind, ()):
-        _walk_texts(message, data, lengths, replace)
+    for lengths in _columns_of_lengths(message.DESCRIPTOR):
+        _walk_texts(message, f"{lengths.removesuffix('_lengths')}s", lengths, replace)
     for field, value in message.ListFields():
-        if field.name in CLEARED:
+        treatment = redaction(field)
+        if treatment == Redaction.LEFT_OUT:
             message.ClearField(field.name)
-        elif f"{kind}.{field.name}" in AMOUNTS:
-            setattr(message, field.name, value if AMOUNT.fullmatch(value) else REDACTED)
-        elif f"{kind}.{field.name}" in DIGESTS:
+        elif treatment == Redaction.PRESENCE or (treatment == Redaction.AMOUNT and not _AMOUNT.fullmatch(value)):
             setattr(message, field.name, REDACTED)
-        elif not _stays(f"{kind}.{field.name}", value):
+        elif treatment == Redaction.UNSPECIFIED:
             _walk_field(message, field, value, replace)
 
 
-def _stays(name: str, value: Any) -> bool:
-    """Return whether a field, "Message.field", has no name of the cluster."""
-    return name in UNTOUCHED or name in HARDWARE or (name in CLASSES and value in PUBLIC_CLASSES)
+@cache
+def _columns_of_lengths(kind: Descriptor) -> tuple[str, ...]:
+    """Return the columns with the lengths of texts: those of "name_lengths" are in "names"."""
+    return tuple(field.name for field in kind.fields if field.name.endswith("_lengths"))
 
 
 def _walk_field(message: Message, field: FieldDescriptor, value: Any, replace: Replace) -> None:

@@ -16,6 +16,7 @@ KEPT = frozenset((
     "cpu", "memory", "pods", "ephemeral-storage", "gpu", "cloud.google.com", "gke-accelerator",
     cluster_autoscaler.TO_BE_DELETED.key, cluster_autoscaler.DELETION_CANDIDATE.key,
     "ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "ReplicationController", "Job", "v1", "apps", "batch",
+    "check-capacity.autoscaling.x-k8s.io", "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
     "PodGroup", "PodGroup.scheduling.volcano.sh", "Workload", "Pod", "deviceclass.resource.kubernetes.io",
     # Domains of keys; the part after a domain is replaced, except in the keys below.
     "kubernetes.io", "k8s.io", "topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "beta.kubernetes.io",

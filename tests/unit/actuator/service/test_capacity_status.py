@@ -23,7 +23,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 AT, LATER_AT = "2026-01-02T03:04:05Z", "2026-01-02T03:09:05Z"
 LATER = NOW + timedelta(minutes=5)
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 TRAIN = KnownCapacityRequest("ml", "train", "uid-1", 1, "7", ())
 
 
@@ -34,14 +34,16 @@ def stage_with(*requests: KnownCapacityRequest) -> Stage:
     return stage
 
 
-def answer(outcome: str, name: str = "train", uid: str = "uid-1", detail: str = "why") -> plan_pb2.CapacityAnswer:
-    return plan_pb2.CapacityAnswer(
+def answer(
+    outcome: str, name: str = "train", uid: str = "uid-1", detail: str = "why"
+) -> plan_pb2.CapacityRequestAnswer:
+    return plan_pb2.CapacityRequestAnswer(
         namespace="ml", name=name, uid=uid, outcome=Outcome.Code.Value(outcome), detail=detail
     )
 
 
 def apply(
-    stage: Stage, *answers: plan_pb2.CapacityAnswer, now: datetime = NOW, limits: CapacityLimits | None = None
+    stage: Stage, *answers: plan_pb2.CapacityRequestAnswer, now: datetime = NOW, limits: CapacityLimits | None = None
 ) -> actuator_pb2.ApplyCapacityStatusResponse:
     return apply_capacity_status(stage.cluster, answers, limits or CapacityLimits(), now)
 
@@ -163,7 +165,7 @@ def test_one_call_writes_a_limited_number_and_says_how_many_are_left() -> None:
 
 
 def test_answers_are_checked_before_anything_is_written() -> None:
-    def refused(*answers: plan_pb2.CapacityAnswer) -> str:
+    def refused(*answers: plan_pb2.CapacityRequestAnswer) -> str:
         with pytest.raises(ServiceError) as error:
             capacity_answers(actuator_pb2.ApplyCapacityStatusRequest(requests=answers))
         return str(error.value)

@@ -145,7 +145,7 @@ def test_every_message_that_is_printed_is_read_back() -> None:
 
 def some_state() -> plan_pb2.PlanState:
     unneeded = plan_pb2.NodeTimes(node=b"\1\0\0\0", time_ns=(1_700_000_000 * 10**9).to_bytes(8, "little"))
-    part = plan_pb2.ScaleDownState(layout_version=2, strings=["", "n1"], unneeded=unneeded)
+    part = plan_pb2.ScaleDownState(strings=["", "n1"], unneeded=unneeded)
     return plan_pb2.PlanState(scale_down=part)
 
 

@@ -138,7 +138,7 @@ def test_a_plan_without_it_says_how_to_ask_only_where_node_groups_have_different
         ),
         pytest.param(
             [*group("a", "4", "16Gi", 1.0, ["x"]), *group("b", "4", "16Gi", 0.1)],
-            "replacement: {budgets: [{maxNodes: '0'}]}",
+            "planner: {disruptionBudgets: [{maxNodes: '0'}]}",
             "No node is replaced: limits or budgets allow no replacement now (a budget for nodes allows no more to "
             "leave).", id="a budget",
         ),

@@ -8,16 +8,16 @@ from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.rounds import RoundResult, deletion_order
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-Outcome = plan_pb2.CapacityOutcome
+Outcome = plan_pb2.CapacityRequestOutcome
 
 
 def split(group: str, before: int, after: int) -> plan_pb2.ScaleUpSplit:
     return plan_pb2.ScaleUpSplit(node_group=group, current_size=before, new_size=after, max_size=9)
 
 
-def answer(name: str, outcome: int, group: str = "", detail: str = "why") -> plan_pb2.CapacityAnswer:
-    places = [plan_pb2.CapacityPlace(node_group=group, pod_count=1)] if group else []
-    return plan_pb2.CapacityAnswer(
+def answer(name: str, outcome: int, group: str = "", detail: str = "why") -> plan_pb2.CapacityRequestAnswer:
+    places = [plan_pb2.CapacityRequestPlace(node_group=group, pod_count=1)] if group else []
+    return plan_pb2.CapacityRequestAnswer(
         namespace="ml", name=name, uid=f"uid-{name}", outcome=outcome, detail=detail, places=places  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -30,7 +30,7 @@ class ActuatorThatTakesAll:
         self.left_count = left_count
 
     def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityAnswer]
+        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         self.told.append([one.name for one in answers])
         return actuator_pb2.ApplyCapacityStatusResponse(left_count=self.left_count)
@@ -87,7 +87,7 @@ def test_the_nodes_of_a_gang_that_moves_whole_are_ordered_with_its_name() -> Non
     assert [(one.node, one.gang) for one in order.nodes] == [("a", "ns/g"), ("b", "ns/g"), ("c", "")]
 
 
-def round_with(*told: plan_pb2.CapacityAnswer) -> RoundResult:
+def round_with(*told: plan_pb2.CapacityRequestAnswer) -> RoundResult:
     plan = plan_pb2.PlanResponse()
     plan.capacity_requests.requests.extend(told)
     return RoundResult(plan_pb2.PlanRequest(), plan, None, was_delta=False, told_requests=list(told))

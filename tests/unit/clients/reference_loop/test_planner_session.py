@@ -46,7 +46,7 @@ def test_the_state_travels_by_version_and_in_full_when_that_is_unknown() -> None
     ask(session, NOTHING)
     assert not planner.requests[0].HasField("state")
     assert planner.requests[1].state_version == "t1"
-    assert planner.requests[2].state.scale_down.layout_version == 1
+    assert planner.requests[2].state.scale_down.undone_drains.times == 1
     assert planner.requests[2].state_version == ""
 
 
@@ -65,12 +65,12 @@ def test_a_recorded_request_brings_its_own_state_or_continues_from_the_last_answ
     session = PlannerSession(planner)
     session.ask(plan_pb2.PlanRequest(), WHOLE)
     session.ask(plan_pb2.PlanRequest(state_version="recorded"), NOTHING)
-    session.ask(
-        plan_pb2.PlanRequest(state=plan_pb2.PlanState(scale_down=plan_pb2.ScaleDownState(layout_version=77))), NOTHING
-    )
+    own = plan_pb2.PlanState()
+    own.scale_down.undone_drains.times = 77
+    session.ask(plan_pb2.PlanRequest(state=own), NOTHING)
     assert not planner.requests[0].HasField("state")
     assert planner.requests[1].state_version == "t1"
-    assert planner.requests[2].state.scale_down.layout_version == 77
+    assert planner.requests[2].state.scale_down.undone_drains.times == 77
 
 
 def test_a_snapshot_and_a_delta_with_devices_require_a_planner_that_knows_them_and_other_deltas_do_not() -> None:

@@ -147,7 +147,7 @@ def test_what_is_read_makes_the_rows_that_were_recorded(tmp_path: Path) -> None:
     assert sorted(before.strings) == sorted(after.strings)
     (written,), (read) = before.pod_specs, after.pod_specs
     assert len(read) == 1
-    for field in ("priority", "termination_grace_period_s", "safe_to_evict", "local_storage"):
+    for field in ("priority", "termination_grace_period", "safe_to_evict", "local_storage"):
         assert getattr(written, field) == getattr(read[0], field)
     for field in ("node_selector", "tolerations", "pod_anti_affinity"):
         assert len(getattr(written, field)) == len(getattr(read[0], field)) == 1

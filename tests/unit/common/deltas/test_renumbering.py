@@ -9,7 +9,7 @@ from trimtab.common.deltas.interning import WITH_OWN_DICTIONARY
 from trimtab.common.deltas.renumbering import STRING_FIELDS
 from trimtab.v1 import snapshot_pb2 as pb
 
-CONTRACT = Path(__file__).parents[4] / "protos/trimtab/v1/snapshot.proto"
+CONTRACT = Path(__file__).parents[4] / "protos/trimtab/v1"
 FIELD = re.compile(r"((?:  //[^\n]*\n)+)  (?:repeated |optional )?int32 (\w+) = \d+;")
 
 
@@ -25,7 +25,8 @@ def messages_below(descriptor: Any, known: set[Any]) -> Iterator[Any]:
 
 
 def test_each_field_that_the_contract_calls_a_string_index_is_renumbered_and_no_other() -> None:
-    text = CONTRACT.read_text(encoding="utf-8")
+    files = ("snapshot", "devices", "selectors")
+    text = "".join((CONTRACT / f"{name}.proto").read_text(encoding="utf-8") for name in files)
     said = set()
     for descriptor in messages_below(pb.ClusterSnapshot.DESCRIPTOR, set()):
         body = re.search(rf"^message {descriptor.name} {{\n(.*?)^}}", text, re.MULTILINE | re.DOTALL)

@@ -212,7 +212,8 @@ def test_rules_and_classes_are_passed_on() -> None:
         dra.taint_rule("r", pool="p"),
     ).devices
     assert MessageToDict(devices.classes[0]) == {
-        "name": "gpu", "selectors": [MODEL], "extendedResourceName": "example.com/gpu", "created": "1767225600",
+        "name": "gpu", "selectors": [MODEL], "extendedResourceName": "example.com/gpu",
+        "createTime": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     (rule,) = devices.taint_rules
     assert (rule.pool, rule.HasField("driver"), rule.taint.key) == ("p", False, "broken")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from tests.builders.kubernetes import (
     anti_affinity,
@@ -306,11 +307,11 @@ def test_local_storage_is_what_the_annotation_does_not_excuse(
         (CA + "safe-to-evict", "on-completion", "safe_to_evict", pb.SafeToEvict.ON_COMPLETION),
         (CA + "safe-to-evict", "yes", "safe_to_evict", pb.SafeToEvict.UNSPECIFIED),
         (CA + "enable-ds-eviction", "false", "enable_ds_eviction", False),
-        ("zalando.org/topology-spread-timeout", "2m", "topology_spread_timeout_s", 120),
-        ("zalando.org/topology-spread-timeout", "1.9s", "topology_spread_timeout_s", 1),
-        (CA + "pod-scale-up-delay", "1m30s", "scale_up_delay_s", 90),
-        (CA + "pod-scale-up-delay", "1.1s", "scale_up_delay_s", 2),
-        (CA + "pod-scale-up-delay", "-5s", "scale_up_delay_s", 0),
+        ("zalando.org/topology-spread-timeout", "2m", "topology_spread_timeout", Duration(seconds=120)),
+        ("zalando.org/topology-spread-timeout", "1.9s", "topology_spread_timeout", Duration(seconds=1)),
+        (CA + "pod-scale-up-delay", "1m30s", "scale_up_delay", Duration(seconds=90)),
+        (CA + "pod-scale-up-delay", "1.1s", "scale_up_delay", Duration(seconds=2)),
+        (CA + "pod-scale-up-delay", "-5s", "scale_up_delay", Duration()),
     ],
 )
 def test_annotations_become_fields_of_the_spec(annotation: str, value: str, field: str, expected: Any) -> None:
@@ -322,8 +323,8 @@ def test_annotations_become_fields_of_the_spec(annotation: str, value: str, fiel
 @pytest.mark.parametrize(
     ("annotation", "field"),
     [
-        ("zalando.org/topology-spread-timeout", "topology_spread_timeout_s"),
-        (CA + "pod-scale-up-delay", "scale_up_delay_s"),
+        ("zalando.org/topology-spread-timeout", "topology_spread_timeout"),
+        (CA + "pod-scale-up-delay", "scale_up_delay"),
     ],
 )
 def test_an_annotation_that_is_not_a_duration_is_ignored_with_a_note(annotation: str, field: Any) -> None:

@@ -4,6 +4,7 @@ Processes that start at the same time compile each kernel once. The used parts o
 """
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -216,6 +217,57 @@ def test_processes_that_start_at_the_same_time_compile_a_kernel_once(tmp_path: P
     assert sorted(finish(process)[0][1] for process in processes) == ["0", "1", "1"]
 
 
+def shipped(folder: Path, feature: str = "") -> str:
+    """Return the program with kernels that came with the distribution, for processors that have a feature."""
+    return (
+        "from pathlib import Path\nfrom trimtab.planner.compiled import shipped\n"
+        f"shipped.FOLDER = Path({str(folder)!r})\n"
+        f"level = shipped.ProcessorLevel('x86-64-v3', {(feature,) if feature else ()!r})\n"
+        "shipped.LEVELS = {'x86_64': level, 'aarch64': level._replace(cpu='generic')}\n"
+    ) + PROGRAM
+
+
+@pytest.fixture(scope="module")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the package, and its kernels in the folder `kernels`, compiled for a level of processors."""
+    directory = tmp_path_factory.mktemp("distribution")
+    write(directory)
+    cpu = {"x86_64": "x86-64-v3", "aarch64": "generic"}.get(platform.machine())
+    if cpu is None:
+        pytest.skip("needs x86-64 or 64-bit Arm: kernels are shipped for no other processor")
+    options = {"NUMBA_CACHE_DIR": str(directory / "kernels"), "NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
+    assert finish(start(directory, **options))[0] == ["14007", "0"]
+    return directory
+
+
+def test_kernels_of_the_distribution_are_loaded_and_nothing_is_written(distribution: Path, tmp_path: Path) -> None:
+    write(tmp_path)
+    program = shipped(distribution / "kernels")
+    assert finish(start(tmp_path, program)) == (["14007", "1"], "")
+    (tmp_path / "package" / "__pycache__").rmdir()
+    (tmp_path / "package" / "__pycache__").write_text("no directory can be made here")
+    nowhere = str(tmp_path / "package" / "__pycache__")
+    assert finish(start(tmp_path, program, XDG_CACHE_HOME=nowhere, HOME=nowhere)) == (["14007", "1"], "")
+    assert not caches(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "feature", "answer"),
+    [
+        pytest.param({"inner": ("10", "20")}, "", "24007", id="their source has changed"),
+        pytest.param({}, "no such instruction", "14007", id="this processor lacks an instruction"),
+    ],
+)
+def test_kernels_of_the_distribution_that_do_not_fit_are_compiled(
+    distribution: Path, tmp_path: Path, changed: dict[str, tuple[str, str]], feature: str, answer: str
+) -> None:
+    write(tmp_path, **changed)
+    program = shipped(distribution / "kernels", feature)
+    assert finish(start(tmp_path, program)) == ([answer, "0"], "")
+    assert finish(start(tmp_path, program)) == ([answer, "1"], "")
+    assert caches(tmp_path)
+
+
 HOLDER = """
 from package.outer import outer, middle
 from package.inner import inner
@@ -273,7 +325,7 @@ class Otherwise(caching.FunctionCache):
 class Renamed:
     """A class with the same constructor, but without any known attribute."""
 
-    load_overload = save_overload = None
+    load_overload = save_overload = _index_key = None
 
     def __init__(self, py_func: object) -> None:
         pass

@@ -11,6 +11,7 @@ from tests.builders.replacement import NOW_S, WEB, group, web
 from tests.builders.tiers import nightly_but
 from tests.builders.whole_requests import asked
 from tests.certificates import whole_plan
+from trimtab.clients.verdicts import not_replaced
 from trimtab.places import destinations, moves_by_node
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
@@ -66,7 +67,7 @@ def test_a_node_that_takes_pods_of_scale_down_is_replaced_in_the_same_answer_and
 def test_nodes_that_take_pods_of_scale_down_stay_where_young_pods_keep_nodes() -> None:
     answer = both({"consolidateAfter": "60s"}, *halves())
     assert leaving(answer) == []
-    (kept,) = answer.replacement.kept
+    (kept,) = (one.not_replaced for one in not_replaced(answer))
     assert kept.reason == reason_pb2.ReplacementLimit.TOO_YOUNG
 
 

@@ -185,7 +185,7 @@ def test_the_state_of_a_decision_that_is_not_requested_comes_back_unchanged(
 ) -> None:
     state = decide(*codes(WHOLE)).state
     # State of a decision that this build does not have.
-    state.scale_up.layout_version = 42
+    state.scale_up.opaque = b"of another build"
     answer = decide(*asked, state=state)
     for decision in (*WHOLE, None):
         field: Any = decision.field if decision else "scale_up"

@@ -78,6 +78,6 @@ def test_what_the_newest_two_nodes_agree_on_is_that_of_new_ones() -> None:
     found = new_node(*old, *(member(f"new{at}", day=20 + at, taints=["other:NoSchedule"]) for at in range(2)))
     assert (dict(found.template.allocatable).get("nvidia.com/gpu"), keys(found)) == (None, ["other"])
     assert found.note == (
-        "node group g: its newest nodes came with the taint other, so new ones are planned with it; its newest nodes"
-        " came without nvidia.com/gpu, so new ones are planned so"
+        "node group g: its newest nodes came with the taint other, and so do planned ones; its newest nodes"
+        " came without nvidia.com/gpu, so new ones are planned the same way"
     )

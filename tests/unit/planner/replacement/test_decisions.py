@@ -6,6 +6,7 @@ import pytest
 
 from tests.builders.kubernetes import Json, labelled, pdb, pod, replica_set
 from tests.builders.replacement import NOW_S, WEB, Outcome, group, least_price, plan, small_cluster, web
+from trimtab.clients.verdicts import not_replaced
 from trimtab.v1 import plan_pb2
 
 LARGE, SMALL = ("16", "64Gi", 1.0), ("4", "16Gi", 0.2)
@@ -106,7 +107,7 @@ def test_one_node_may_have_more_pods_than_a_budget_allows_at_once_if_it_allows_a
 
 
 def test_a_budget_for_nodes_rounds_up_and_holds_for_each_wave() -> None:
-    found = plan(half_used(3), settings={"budgets": [{"maxNodes": "34%"}]})
+    found = plan(half_used(3), more={"planner": {"disruptionBudgets": [{"maxNodes": "34%"}]}})
     assert max(len(leaving) for leaving, _ in found.waves) == 2
     assert sum(len(leaving) for leaving, _ in found.waves) == 3
 
@@ -114,8 +115,8 @@ def test_a_budget_for_nodes_rounds_up_and_holds_for_each_wave() -> None:
 def test_a_budget_of_zero_stops_everything_while_its_schedule_is_active() -> None:
     at = {"maxNodes": "0", "schedule": "0 8 * * *", "duration": "3600s"}
     eight = NOW_S - NOW_S % 86_400 + 8 * 3600
-    assert plan(half_used(), settings={"budgets": [at]}, now_s=eight + 60).result == "LIMITED"
-    assert plan(half_used(), settings={"budgets": [at]}, now_s=eight + 3600).result == "PLANNED"
+    assert plan(half_used(), more={"planner": {"disruptionBudgets": [at]}}, now_s=eight + 60).result == "LIMITED"
+    assert plan(half_used(), more={"planner": {"disruptionBudgets": [at]}}, now_s=eight + 3600).result == "PLANNED"
 
 
 def test_the_minimum_of_a_group_keeps_a_node() -> None:
@@ -128,7 +129,7 @@ def test_a_pod_that_may_not_be_evicted_keeps_its_node_and_is_named() -> None:
     lonely = pod("lonely", "1", "1Gi", node="l0")
     found = plan([WEB, *group("large", *LARGE, ["l0"]), *group("small", *SMALL), lonely])
     assert found.waves == []
-    (kept,) = found.decision.kept
+    (kept,) = (one.not_replaced for one in not_replaced(found.answer))
     assert (found.kept["l0"], kept.blocking_pod) == ("NODE_NOT_REMOVABLE", "default/lonely")
     assert kept.saving_per_hour > 0.9
 
@@ -172,8 +173,8 @@ def test_a_budget_that_names_a_node_group_which_does_not_exist_is_noted() -> Non
     """Before, a budget with a mistyped name had no effect, and nothing said so."""
     nodes = group("large", "16", "64Gi", 1.0, ["l0", "l1"])
     budgets = [{"maxNodes": "1"}, {"maxNodes": "0", "nodeGroups": ["large", "larg"]}]
-    found = plan(nodes, WEB, web("p", "l0"), web("q", "l1"), settings={"budgets": budgets})
-    text = "replacement.budgets[1].node_groups: there is no node group 'larg'; check its name"
+    found = plan(nodes, WEB, web("p", "l0"), web("q", "l1"), more={"planner": {"disruptionBudgets": budgets}})
+    text = "planner.disruption_budgets[1].node_groups: there is no node group 'larg'; check its name"
     assert [one for one in found.answer.diagnostics.notes if "budgets" in one] == [text]
 
 

@@ -5,6 +5,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 from tests.builders.replacement import NOW_S, WEB, group, plan, web
+from trimtab.clients.verdicts import not_replaced
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -30,7 +31,7 @@ def cluster(annotations: dict[str, str], **more: object) -> list[Json]:
 def test_a_pod_keeps_its_node_for_ever_or_for_its_duration(text: str, stays: bool) -> None:
     found = plan(cluster({DO_NOT_DISRUPT: text}, created=HALF_AN_HOUR_AGO))
     assert found.kept == ({"l0": "DO_NOT_DISRUPT"} if stays else {})
-    assert [one.blocking_pod for one in found.decision.kept] == (["default/p"] if stays else [])
+    assert [one.not_replaced.blocking_pod for one in not_replaced(found.answer)] == (["default/p"] if stays else [])
     assert plan(cluster({DO_NOT_DISRUPT: text}), settings={"doNotDisrupt": False}).waves != []
 
 

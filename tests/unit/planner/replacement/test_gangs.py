@@ -4,6 +4,7 @@ import pytest
 
 from tests.builders.pod_group_objects import member, pod_group
 from tests.builders.replacement import WEB, group, plan, web
+from trimtab.clients.verdicts import not_replaced
 from trimtab.v1.reason_pb2 import BlockingPodReason
 
 
@@ -25,5 +26,8 @@ def test_nodes_that_a_gang_on_several_needs_stay_and_the_gang_is_the_reason(whol
     found = plan(*nodes, WEB, pod_group(**how), *pods, web("alone", "l2"))
     assert [leaving for leaving, _ in found.waves] == [["l2"]]
     assert [one.disturbed_gang_count for one in found.decision.frontier] == [0]
-    kept = {one.node: (one.blocking_reason, one.blocking_pod) for one in found.decision.kept}
+    kept = {
+        one.node: (one.not_replaced.blocking_reason, one.not_replaced.blocking_pod)
+        for one in not_replaced(found.answer)
+    }
     assert kept == {"l0": (BlockingPodReason.GANG, "default/p"), "l1": (BlockingPodReason.GANG, "default/q")}

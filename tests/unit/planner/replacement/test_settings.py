@@ -26,21 +26,50 @@ WRONG: list[tuple[Json, str, str]] = [
     ({"avoidTime": "-5s"}, "avoid_time", "use at least 0 s"),
     ({"choice": 99}, "choice", "99 is not a value; use one of MOST_SAVED"),
     ({"spot": {"minAlternatives": 0}}, "spot.min_alternatives", "0 is below the minimum 1"),
-    ({"budgets": [{}]}, "budgets[0].max_nodes", 'write "5" or "10%"'),
-    ({"budgets": [{"maxNodes": "1"}, {"maxNodes": "ten"}]}, "budgets[1].max_nodes", "'ten' is neither a number"),
-    ({"budgets": [{"maxNodes": "110%"}]}, "budgets[0].max_nodes", "'110%' is neither a number nor a share up to 100%"),
-    ({"budgets": [{"maxNodes": "1", "reasons": ["Foo"]}]}, "budgets[0].reasons[0]", "use Underutilized, Empty"),
-    ({"budgets": [{"maxNodes": "1", "nodeGroups": [""]}]}, "budgets[0].node_groups[0]", "empty; name a node group"),
-    ({"budgets": [{"maxNodes": "1", "schedule": "x", "duration": "1s"}]}, "budgets[0].schedule", "has 1 fields"),
-    ({"budgets": [{"maxNodes": "1", "schedule": "@daily"}]}, "budgets[0].duration", "schedule and duration together"),
-    ({"budgets": [{"maxNodes": "1", "duration": "60s"}]}, "budgets[0].duration", "schedule and duration together"),
+    ({"disruptionBudgets": [{}]}, "disruption_budgets[0].max_nodes", 'write "5" or "10%"'),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1"}, {"maxNodes": "ten"}]},
+        "disruption_budgets[1].max_nodes",
+        "'ten' is neither a number",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "110%"}]},
+        "disruption_budgets[0].max_nodes",
+        "'110%' is neither a number nor a share up to 100%",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1", "reasons": ["Foo"]}]},
+        "disruption_budgets[0].reasons[0]",
+        "use Underutilized, Empty",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1", "nodeGroups": [""]}]},
+        "disruption_budgets[0].node_groups[0]",
+        "empty; name a node group",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1", "schedule": "x", "duration": "1s"}]},
+        "disruption_budgets[0].schedule",
+        "has 1 fields",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1", "schedule": "@daily"}]},
+        "disruption_budgets[0].duration",
+        "schedule and duration together",
+    ),
+    (
+        {"disruptionBudgets": [{"maxNodes": "1", "duration": "60s"}]},
+        "disruption_budgets[0].duration",
+        "schedule and duration together",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("given", "field", "said"), WRONG, ids=[f"{field} {said}" for _, field, said in WRONG])
 def test_a_setting_that_cannot_be_used_is_refused_with_its_field(given: Json, field: str, said: str) -> None:
-    message = ParseDict({"replacement": given}, plan_pb2.PlanSettings())
+    part = "planner" if "disruptionBudgets" in given else "replacement"
+    message = ParseDict({part: given}, plan_pb2.PlanSettings())
     with pytest.raises(SettingsError) as error:
         resolve_replacement(message)
-    assert f"replacement.{field}" in str(error.value)
+    assert f"{part}.{field}" in str(error.value)
     assert said in str(error.value)

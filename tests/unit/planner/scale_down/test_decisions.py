@@ -9,7 +9,7 @@ from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import plan_pb2, snapshot_pb2
-from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 WEB = replica_set("web", 9)
 HOST_PATH = {"name": "data", "hostPath": {"path": "/data"}}
@@ -222,19 +222,21 @@ def lengthen(message: plan_pb2.ScaleDownState) -> None:
 
 
 def point_nowhere(message: plan_pb2.ScaleDownState) -> None:
-    opaque = ScaleDownOpaque.FromString(message.opaque)
+    opaque = OpaqueState.FromString(message.opaque)
     opaque.hints.destination = b"\xff\xff\0\0" * (len(opaque.hints.destination) // 4)
     message.opaque = opaque.SerializeToString()
 
 
 def divide_wrongly(message: plan_pb2.ScaleDownState) -> None:
-    opaque = ScaleDownOpaque.FromString(message.opaque)
+    opaque = OpaqueState.FromString(message.opaque)
     opaque.hints.offsets = opaque.hints.offsets[:-4] + b"\x07\0\0\0"
     message.opaque = opaque.SerializeToString()
 
 
 def other_layout(message: plan_pb2.ScaleDownState) -> None:
-    message.layout_version = 1
+    opaque = OpaqueState.FromString(message.opaque)
+    opaque.layout_version = 1
+    message.opaque = opaque.SerializeToString()
 
 
 @pytest.mark.parametrize(

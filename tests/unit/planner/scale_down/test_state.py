@@ -8,20 +8,21 @@ import pytest
 from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, dependent_count, five_nodes
 from tests.builders.snapshots import int32, write
 from trimtab.planner.placement.hints import pod_groups
-from trimtab.planner.scale_down.state import LAYOUT_VERSION, recall
+from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.scale_down.state import recall
 from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 
 def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "n01", "n02")) -> list[str]:
     """Return the unneeded nodes that count as dependent on slack if only some nodes are left."""
     names = sorted({*kept, "z"})
-    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *sorted(set(unneeded))])
+    state = pb.ScaleDownState(strings=["", *sorted(set(unneeded))])
     state.unneeded.node = int32([list(state.strings).index(name) for name in unneeded])
     state.unneeded.time_ns = np.ones(len(unneeded), np.int64).tobytes()
-    state.opaque = opaque_state_pb2.ScaleDownOpaque(fewer_placeholders=fewer).SerializeToString()
+    state.opaque = OpaqueState(layout_version=LAYOUT_VERSION, fewer_placeholders=fewer).SerializeToString()
     pods = pod_groups(canonicalize(write(cluster(1))), (), UNCACHED)
     previous, notes = recall(state, names, pods, NOW_S * 10**9)
     assert notes == ()

@@ -16,9 +16,9 @@ from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
 from tests.builders.scale_down_loops import SETTINGS, STEP_S, ShrinkingCluster
 from tests.builders.snapshots import int32
-from trimtab.planner.scale_down.state import LAYOUT_VERSION
+from trimtab.planner.placement.state_columns import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
-from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 HINTS = ("source", "offsets", "pod", "destination")
 COLUMNS = (
@@ -79,9 +79,9 @@ def test_columns_of_any_content_are_read_or_counted_as_absent(
 
 
 @contextmanager
-def opaque_of(state: plan_pb2.ScaleDownState) -> Iterator[ScaleDownOpaque]:
+def opaque_of(state: plan_pb2.ScaleDownState) -> Iterator[OpaqueState]:
     """Change the opaque part of a state."""
-    opaque = ScaleDownOpaque.FromString(state.opaque)
+    opaque = OpaqueState.FromString(state.opaque)
     yield opaque
     state.opaque = opaque.SerializeToString()
 
@@ -109,8 +109,9 @@ def test_an_opaque_part_of_any_bytes_and_layout_costs_no_timer(
 ) -> None:
     state = copied(which)
     at = place % (len(state.opaque) + 1)
-    state.opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
-    state.layout_version = layout
+    opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
+    # The last value of a field counts.
+    state.opaque = opaque + OpaqueState(layout_version=layout).SerializeToString()
     assert_timers_continue(which, state)
 
 
@@ -158,13 +159,14 @@ def test_times_that_cannot_be_count_as_now(value: int) -> None:
 @pytest.mark.parametrize("layout", [LAYOUT_VERSION + 1, LAYOUT_VERSION - 1, 0])
 def test_an_opaque_part_of_another_layout_is_dropped_with_a_note_and_the_timers_continue(layout: int) -> None:
     state = copied(0)
-    state.layout_version = layout
+    with opaque_of(state) as opaque:
+        opaque.layout_version = layout
     found = answered(0, state)
     assert found.notes == (
         f"the opaque part of the scale-down state was dropped (its layout is {layout}, not {LAYOUT_VERSION}): "
         "timers continue, searches start anew",
     )
-    assert found.state.layout_version == LAYOUT_VERSION
+    assert OpaqueState.FromString(found.state.opaque).layout_version == LAYOUT_VERSION
     assert {entry.since.seconds for entry in found.going} == {NOW_S}
     assert_timers_continue(0, state)
 
@@ -191,10 +193,11 @@ def test_a_state_with_fields_of_a_later_day_is_read() -> None:
 def test_hints_that_would_be_read_past_their_end_are_refused_as_a_whole(
     sources: tuple[int, ...], offsets: tuple[int, ...], note: str
 ) -> None:
-    message, lived_state = lived(0)
+    message, _ = lived(0)
     names = [node.name for node in message.nodes]
-    state = plan_pb2.ScaleDownState(layout_version=lived_state.layout_version, strings=["", *names])
+    state = plan_pb2.ScaleDownState(strings=["", *names])
     with opaque_of(state) as opaque:
+        opaque.layout_version = LAYOUT_VERSION
         opaque.hints.source, opaque.hints.offsets = int32(sources), int32(offsets)
         opaque.hints.pod, opaque.hints.destination = int32((7, 7)), int32((1, 1))
     (said,) = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S).notes

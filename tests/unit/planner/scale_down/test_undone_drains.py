@@ -102,7 +102,7 @@ def test_while_drains_wait_nodes_without_pods_still_go() -> None:
     assert {one.node: (one.reason, one.detail) for one in going(answer) if one.reason} == {
         node: (
             UnremovableReason.NEEDED_FOR_SLACK,
-            "drains wait 270 s more: the pods of the last drain took the room of slack",
+            "drains wait 270 s more: pods of the last drain took room that slack keeps",
         )
         for node in free.scale_down.drain
     }

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Eviction, Group, int32, write
 from trimtab.planner.placement.hints import PodGroups, pod_groups
-from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
+from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.scale_up.state import recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
 from trimtab.planner.simulation.kernels import open_from_template, place, remove
@@ -18,7 +19,7 @@ from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate,
 from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
-from trimtab.v1.opaque_state_pb2 import ScaleUpOpaque
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 TEMPLATE = GroupTemplate(NodeTemplate(allocatable=(("cpu", 4000), ("memory", 2**33), ("pods", 9))))
 BLANKS = 4
@@ -126,7 +127,7 @@ def test_no_state_says_nothing_and_one_of_another_layout_is_dropped_with_a_note(
     assert cluster().recall(None) == ({}, ())
     assert cluster().recall(plan_pb2.ScaleUpState()) == ({}, ())
     other = whole()
-    other.layout_version = LAYOUT_VERSION + 1
+    other.opaque += OpaqueState(layout_version=LAYOUT_VERSION + 1).SerializeToString()
     hints, (note,) = cluster().recall(other)
     assert hints == {}
     assert f"dropped (its layout is {LAYOUT_VERSION + 1}, not {LAYOUT_VERSION}): waiting pods are placed anew" in note
@@ -153,7 +154,7 @@ BROKEN = {
 
 def set_column(state: plan_pb2.ScaleUpState, path: str, value: bytes) -> None:
     """Set a column of the opaque part of a state, in place."""
-    opaque = ScaleUpOpaque.FromString(state.opaque)
+    opaque = OpaqueState.FromString(state.opaque)
     table, _, name = path.rpartition(".")
     setattr(getattr(opaque, table) if table else opaque, name, value)
     state.opaque = opaque.SerializeToString()
@@ -191,8 +192,8 @@ def test_an_opaque_part_of_any_bytes_and_layout_is_read_or_noted(noise: bytes, p
     state = plan_pb2.ScaleUpState()
     state.CopyFrom(WHOLE)
     at = place % (len(state.opaque) + 1)
-    state.opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
-    state.layout_version = layout
+    opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
+    state.opaque = opaque + OpaqueState(layout_version=layout).SerializeToString()
     hints, notes = LATER.recall(state)
     assert len(notes) <= 1
     assert not (hints and notes)

@@ -121,6 +121,23 @@ def test_notes_on_objects_come_with_the_answer() -> None:
     assert list(answer.diagnostics.object_notes) == ["skipped 1 of x/v1 Y: not read"]
 
 
+def test_missing_kinds_and_values_that_are_not_understood_are_noted_as_for_files() -> None:
+    owner = k8s.replica_set("web", 2)
+    misspelt = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "flase"}
+    job = {**k8s.replica_set("job", 1), "kind": "Job", "apiVersion": "batch/v1"}
+    objects = [
+        owner,
+        k8s.node("n1"),
+        *(k8s.pod(f"w{i}", node="n1", owner=owner, annotations=misspelt) for i in range(2)),
+        *(k8s.pod(f"j{i}", node="n1", owner=job) for i in range(3)),
+    ]
+    answer = ask(new_handler(), object_parts(asking(), texts(objects)))
+    assert list(answer.diagnostics.object_notes) == from_objects(objects).notes
+    missing, value = answer.diagnostics.object_notes
+    assert missing.startswith("3 pods have a Job as controller, which counts as not found")
+    assert value.startswith("Pod default/w0, Pod default/w1: annotation cluster-autoscaler.kubernetes.io/safe-to-evict")
+
+
 @pytest.fixture(scope="module")
 def stub() -> Iterator[planner_pb2_grpc.PlannerStub]:
     with make_shell(max_object_bytes=5000) as shell, connect(shell.address) as channel:

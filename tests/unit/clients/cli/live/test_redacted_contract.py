@@ -10,9 +10,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.cli.live.redaction.strings import HARDWARE
+from trimtab.clients.cli.live.redaction.strings import redaction
 from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
+from trimtab.v1.options_pb2 import Redaction
 
 CONTENTS = (
     plan_pb2.PlanRequest, plan_pb2.PlanResponse, plan_pb2.PlanSettings, plan_pb2.PlanState,
@@ -33,17 +34,13 @@ def texts(message: Message) -> set[str]:
     return found
 
 
-NO_NAMES = {
-    "NodeVerdict.predicate_failure_counts": "words of ours",
-    "NodeVerdict.why": "words of ours",
-    "PlanSummary.assumption": "words of ours",
-    "NodeAssumption.pods_to_move_digest": "a digest, made again",
-    "DecisionSummary.result": "a word of ours",
-    "DecisionSummary.counts": "words of ours",
-    **dict.fromkeys(HARDWARE, "what devices are like, which expressions read"),
-    **dict.fromkeys(("DeviceTaintRule.driver", "TemplateSlice.driver"), "names of drivers"),
-}
-"""Fields that contain no names of a cluster; every other string of the contract must be replaced."""
+DRIVERS = ("DeviceTaintRule.driver", "TemplateSlice.driver")
+
+
+def has_no_names(field: FieldDescriptor) -> bool:
+    """Return whether a field contains no names of a cluster; every other string of the contract must be replaced."""
+    name = f"{field.containing_type.name}.{field.name}"
+    return redaction(field) == Redaction.KEPT or name in DRIVERS
 
 
 class Filler:
@@ -87,7 +84,7 @@ class Filler:
         inner = field.message_type
         if inner is not None and inner.GetOptions().map_entry:
             entry = inner.fields_by_name["value"]
-            if f"{message.DESCRIPTOR.name}.{field.name}" in NO_NAMES:
+            if has_no_names(field):
                 return
             if entry.message_type is not None:
                 self.fill(value[self.name()], depth + 1)
@@ -96,7 +93,7 @@ class Filler:
         elif inner is not None and depth < 7:
             self.fill(value.add() if field.is_repeated else value, depth + 1)
         elif field.type == FieldDescriptor.TYPE_STRING:
-            if f"{message.DESCRIPTOR.name}.{field.name}" in NO_NAMES:
+            if has_no_names(field):
                 return
             if field.is_repeated:
                 value.extend([self.name(), self.name()])

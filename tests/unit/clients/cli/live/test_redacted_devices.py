@@ -64,7 +64,7 @@ def test_devices_and_claims_are_as_before_without_the_names_of_the_cluster(tmp_p
     (asked,) = (spec.extended_device_requests[0] for spec in found.pod_specs if spec.extended_device_requests)
     assert asked.resource == IMPLICIT + after.classes[0].name
     assert list(after.classes[0].selectors) == [MODEL]
-    assert 0 < after.classes[0].created < before.classes[0].created
+    assert 0 < after.classes[0].create_time.seconds < before.classes[0].create_time.seconds
 
 
 def test_pools_that_are_not_named_after_nodes_keep_their_order_among_all_pools(tmp_path: Path) -> None:

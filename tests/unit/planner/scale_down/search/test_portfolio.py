@@ -11,7 +11,7 @@ from tests.builders.scale_down import NOW_S, plan
 from trimtab.planner.scale_down.search import portfolio
 from trimtab.planner.scale_down.search.orders import CandidateOrder, shuffled
 from trimtab.v1 import plan_pb2
-from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
+from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 
 def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order() -> None:
@@ -127,7 +127,7 @@ def test_what_a_plan_saves_is_added_in_one_order_before_it_goes_into_the_state()
     for name in sorted(found.unneeded):
         saved += prices[int(name[1:])]
     assert saved != float(np.array([prices[int(name[1:])] for name in found.unneeded]).sum())
-    assert ScaleDownOpaque.FromString(found.state.opaque).headroom == 1.0 / saved
+    assert OpaqueState.FromString(found.state.opaque).headroom == 1.0 / saved
 
 
 def by_mix() -> list[Json]:

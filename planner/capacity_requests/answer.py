@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.planner.capacity_requests.give_back import HOLDS_ROOM, next_orders, useless_orders
-from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
+from trimtab.planner.capacity_requests.loop import HOLDS_ROOM, CapacityLoop, ServedRequest, next_orders, useless_orders
 from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.execution import asking, reserve_memory

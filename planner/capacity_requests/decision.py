@@ -12,10 +12,15 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.capacity_requests.answer import answer_of, input_of, nothing_asked, summary_of
-from trimtab.planner.capacity_requests.give_back import add_useless
-from trimtab.planner.capacity_requests.lack import NO_LACK, Lack
-from trimtab.planner.capacity_requests.loop import CapacityLoop, RequestRows, ServedRequest
-from trimtab.planner.capacity_requests.requests import MOST_PODS, AnsweredRequest, answered_requests, waiting_consumers
+from trimtab.planner.capacity_requests.loop import CapacityLoop, RequestRows, ServedRequest, add_useless
+from trimtab.planner.capacity_requests.requests import (
+    MOST_PODS,
+    NO_LACK,
+    AnsweredRequest,
+    Lack,
+    answered_requests,
+    waiting_consumers,
+)
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.execution import asking, reserve_memory

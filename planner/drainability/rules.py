@@ -181,6 +181,13 @@ def judge(pods: PodDrainColumns) -> UInt8:
     return codes
 
 
+def judge_counted(pods: PodDrainColumns, ignored: Bool) -> UInt8:
+    """Return the same, with pods that no drain moves skipped, unless they must not be disrupted. ignored : bool[P]."""
+    codes = judge(pods)
+    codes[ignored & (codes != outcome.block(BlockingPodReason.DO_NOT_DISRUPT))] = outcome.SKIP
+    return codes
+
+
 def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
     """Return the codes of `judge`, completed with the current budgets. uint8[P].
 

@@ -20,8 +20,7 @@ from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.placement.orders import by_class
-from trimtab.planner.placement.packing import GrowingGroups, Packer, pack, place_on_new_nodes
-from trimtab.planner.placement.slots import place_in_slots
+from trimtab.planner.placement.packing import GrowingGroups, Packer, pack, place_in_slots, place_on_new_nodes
 from trimtab.planner.placement.waiting import in_order, place_anywhere, place_where, unplaced
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from trimtab.planner.model.execution import SEQUENTIAL, Parallel
-from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.build import branch, go_over_to
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.state import SimulationState
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
+from trimtab.planner.pod_costs.kernels.groups import Compared, find_differing
 from trimtab.planner.pod_costs.members import Members, OwnerTexts, owner_texts
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.pod_costs.strategies import DATA_OF_PODS, depends_on

@@ -1,21 +1,55 @@
 """Rank the groups of one target: all its strategies, then their sum. Decides which groups are complete, and which of
 linked groups is scaled down first. Never writes an answer.
+
+Combine the ranks of several strategies into one cost for each pod. Each strategy's ranks are capped at its
+threshold, divided by it, and weighted. The sum is expressed in units of 2^-26 or, if the weights add up to more than
+31, in units so large that the largest possible sum is 2^31 - 1. The cost is the negated number: lower costs are removed
+first, and every int32 is a valid annotation. Exact and equal on every machine: one order of additions, one rounding,
+half to even.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.pod_costs.gangs import with_gangs
-from trimtab.planner.pod_costs.kernels.ordering import sort_groups
+from trimtab.planner.pod_costs.kernels.groups import sort_groups
 from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.pod_costs.strategies import BY_CODE, depends_on
 from trimtab.planner.pod_costs.strategies.anti_affinity import linked_groups
 from trimtab.planner.pod_costs.strategy import Input, RankingContext, Ranks
-from trimtab.planner.pod_costs.weighing import costs, share
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+
+UNITS: Final = float(1 << 26)
+LARGEST: Final = float((1 << 31) - 1)
+
+
+def share(rank: Float64, threshold: float, weight: float) -> Float64:
+    """Return a strategy's contribution: 0 to its weight. rank : float64[M]."""
+    # One array for all steps: allocating memory costs more than the arithmetic.
+    found: Float64 = np.maximum(rank, 0.0)
+    np.minimum(found, threshold, out=found)
+    found /= threshold
+    found *= weight
+    return found
+
+
+def costs_of(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
+    """Return the costs: int32[M], -(2^31 - 1) to 0. shares : of each strategy, float64[M], 0 to its weight."""
+    heaviest = max(weights)
+    # Weights near the largest float would add up to infinity; divided by the largest weight they do not.
+    relative = math.fsum(weight / heaviest for weight in weights) if heaviest else 0.0
+    is_small = relative * heaviest * UNITS <= LARGEST
+    unit = UNITS if is_small else LARGEST / relative
+    total = np.zeros(len(shares[0]))
+    for one in shares:
+        total += one if is_small else one / heaviest
+    total *= unit
+    np.minimum(np.rint(total, out=total), LARGEST, out=total)
+    return np.negative(total, out=total).astype(np.int32)
 
 
 class Ranked(NamedTuple):
@@ -47,7 +81,7 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         shares.append(share(own[-1], threshold, term.weight))
         found.append(ranks)
     left_alone = _unranked(members, found)
-    cost = with_gangs(context, costs(shares, [term.weight for term in target.terms]), left_alone)
+    cost = with_gangs(context, costs_of(shares, [term.weight for term in target.terms]), left_alone)
     order = np.empty(len(cost), np.int64)
     sort_groups(cost.astype(np.int64), members.bounds, order, np.empty(len(cost), np.int64))
     groups = np.setdiff1d(np.arange(len(members.owners)), list(left_alone))

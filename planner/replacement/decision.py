@@ -1,22 +1,65 @@
-"""Replacement as one of the decisions of a plan: its entry in the table."""
+"""Replacement as one of the decisions of a plan: its entry in the table, what it requires of a round's simulation (at
+most as many new nodes as its waves may have), and what it says of each node that is replaced.
+"""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from trimtab.planner.replacement.growth_need import growth_need
+from trimtab.places import moves_by_node
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.placement.group_templates import growth_with
 from trimtab.planner.replacement.loop import find
 from trimtab.planner.replacement.settings import ReplacementSettings, resolve_replacement
 from trimtab.planner.replacement.state import KnownState, avoided_until, recall, remember
 from trimtab.planner.replacement.survey import ReplacementRequest
-from trimtab.planner.replacement.verdicts import change_of, judge
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
 from trimtab.planner.round.round import Round
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.simulation.growth import SPARE, GrowthNeed
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementResult
+
+
+def change_of(snapshot: Snapshot, result: pb.ReplacementDecision, most_saved: float | None) -> NodeChange:
+    """Return what the waves change. O(nodes of the waves)."""
+    names, group_at = snapshot.nodes.name, {group.id: row for row, group in enumerate(snapshot.groups)}
+    gone = sorted(bisect_left(names, one.node) for wave in result.waves for one in wave.leaving)
+    new = [group_at[one.node_group] for wave in result.waves for one in wave.new_nodes]
+    return NodeChange(np.array(gone, np.int32), new, objective=pb.Objective.MONEY, most_saved=most_saved)
+
+
+def write_verdicts(
+    result: pb.ReplacementDecision, kept: Iterable[tuple[int, pb.NotReplaced]], verdicts: Sequence[pb.NodeVerdict]
+) -> None:
+    """Write which nodes are replaced, and by what, and why others are not. kept : nodes that are not."""
+    for node, why in kept:
+        verdicts[node].not_replaced.CopyFrom(why)
+    verdict_on, new = {one.node: one for one in verdicts} if result.waves else {}, set[str]()
+    for number, wave in enumerate(result.waves, 1):
+        new.update(one.name for one in wave.new_nodes)
+        moves = moves_by_node(wave.places)
+        for one in wave.leaving:
+            verdict = verdict_on[one.node]
+            verdict.fate, verdict.wave = pb.NodeFate.REPLACED, number
+            verdict.replaced_by.extend(sorted(new.intersection(moves.get(one.node, {}).values())))
+
+
+MOST_NEW_NODES: Final = 4096
+"""New nodes of one plan, whatever the settings: each takes memory in the simulation."""
+
+
+def growth_need(snapshot: Snapshot, settings: ReplacementSettings, now_ns: int) -> GrowthNeed | None:
+    """Return the requirements; None if replacement is switched off, or no node of a priced group can be replaced."""
+    price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    if not settings.enabled or not (~np.isnan(price)).any() or not (snapshot.nodes.group >= 0).any():
+        return None
+    leaving, scale_up = being_deleted(snapshot, now_ns), settings.scale_up
+    most = min(settings.max_surge_nodes * min(settings.max_waves, len(snapshot.nodes.name)), MOST_NEW_NODES)
+    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005
 
 
 def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementState | None) -> Decided:
@@ -29,7 +72,7 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     found = find(request, known)
     notes = (*known.notes, *_unknown_groups(settings, this))
     change = change_of(this.snapshot, found.result, found.most_saved)
-    verdicts = partial(judge, found.result, found.kept)
+    verdicts = partial(write_verdicts, found.result, found.kept)
     return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
 
 

@@ -14,13 +14,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.replacement.judge import broken_limit, value_of
-from trimtab.planner.replacement.spot import breaks_spot_rules
+from trimtab.planner.replacement.judge import Wave, broken_limit, value_of
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN
 from trimtab.planner.replacement.trial import Trial
-from trimtab.planner.replacement.wave import Wave
-from trimtab.planner.replacement.wave_limits import WaveLimits
+from trimtab.planner.replacement.wave_limits import WaveLimits, breaks_spot_rules
 from trimtab.planner.replacement.wave_search import ReplacementWaves
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 

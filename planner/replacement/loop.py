@@ -4,31 +4,65 @@
    placed them.
 2. The cluster is surveyed (`survey`), and the least cost of room for its pods computed (`cluster_bound`). If that shows
    that nothing saves enough, nothing is searched, nor if the same search has found nothing in this snapshot.
-3. Waves are searched (`search`), and one of the plans from careful to bold is chosen (`frontier`).
+3. Waves are searched (`search`), and one of the plans from careful to bold is chosen (`search`).
 4. The simulation is left with the moves of the chosen plan.
+
+The last search that found nothing is kept with its snapshot: with the same inputs, it finds nothing again.
 """
 
+import hashlib
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.drainability.facts import facts_of
+from trimtab.planner.drainability.pod_columns import facts_of
+from trimtab.planner.facts.node_budgets import holds
 from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.placement.waiting import pods_with_room
-from trimtab.planner.replacement.answer import excluded_groups, most_saved, option_of, waves_of
+from trimtab.planner.replacement.answer import excluded_groups, kept_nodes, most_saved, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
-from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
-from trimtab.planner.replacement.kept import kept_nodes
-from trimtab.planner.replacement.last_search import LastSearch, key_of
-from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
+from trimtab.planner.replacement.search import Option, ReplacementSearch, SearchOutcome, chosen_option, options_of
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRequest, survey
 from trimtab.planner.round.waiting import place_waiting_pods
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
+from trimtab.planner.snapshot.caches import LatestKey
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementLimit, ReplacementResult
+
+
+class LastSearch(NamedTuple):
+    """A bound, and a search without waves."""
+
+    bound: ClusterBound
+    outcome: SearchOutcome
+
+
+@dataclass(frozen=True)
+class LastSearchKey(LatestKey[LastSearch]):
+    """inputs : digest of what the search depends on besides the snapshot."""
+
+    inputs: bytes
+
+
+def key_of(context: ReplacementContext) -> LastSearchKey:
+    """Return the key of a search that is about to begin."""
+    request, pods, spare = context.request, context.pods, context.spare
+    state, none = request.round.simulation.state, np.zeros(len(context.usable), np.int64)
+    holding = [holds(one, request.now_ns) for one in request.settings.budgets]
+    found = hashlib.blake2b(repr((request.settings, request.round.settings, holding, context.unhealthy)).encode())
+    for array in (
+        *(context.verdicts.limit, context.there, context.ready, context.leaving, context.usable),
+        *(context.takes_pods, context.budgets_now, context.budgets_later, context.limits.after(none, none).may_add),
+        *(pods.offsets, pods.pods, pods.cost, spare.group_left, spare.amount_left),
+        *(state.pod_node, state.node_state),
+    ):
+        found.update(np.ascontiguousarray(array).tobytes())
+    return LastSearchKey(found.digest())
+
 
 _NO_NODES = np.zeros(0, np.int32)
 _ROUNDING: Final = 1e-9
@@ -107,8 +141,7 @@ def _nothing_tried(node_count: int) -> SearchOutcome:
 def _place_waiting(request: ReplacementRequest) -> None:
     """Place the pods that wait, as far as they have room."""
     this, snapshot = request.round, request.snapshot
-    priority = facts_of(snapshot, request.cache, request.limits).priority
-    ignored = snapshot.pods.is_terminal() | (priority < this.settings.expendable_priority)[snapshot.pods.spec]
+    ignored = facts_of(snapshot, request.cache, request.limits).ignored(snapshot, this.settings.expendable_priority)
     pending = pods_with_room(snapshot, this.settings, ignored)
     place_waiting_pods(this, pb.Decision.REPLACEMENT, being_deleted(snapshot, request.now_ns), pending)
 

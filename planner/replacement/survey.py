@@ -4,26 +4,30 @@ The simulation has the moves of earlier decisions: nodes that scale-down removes
 open, and pods that wait have places. A node on which such pods are to come stays; one that takes pods of scale-down may
 go with them, once they are there. Symbols: P pods and N nodes of
 the snapshot, G node groups, B PodDisruptionBudgets.
+
+What pods and nodes say about their own disruption, in Karpenter's annotations: which must not be disrupted, and what
+the eviction of each costs. Scale-down heeds the former on nodes of Karpenter (`drainability`). Pure.
 """
 
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
+from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
 from trimtab.planner.drainability import outcome, pod_columns, rules
-from trimtab.planner.drainability.facts import DrainFacts, facts_of
+from trimtab.planner.drainability.pod_columns import DrainFacts, facts_of
 from trimtab.planner.facts import gang_budgets, pdb
 from trimtab.planner.facts.minimums import Spare, spare
 from trimtab.planner.facts.node_budgets import consolidation_of_nodes
-from trimtab.planner.facts.node_pools import pools_of_nodes
-from trimtab.planner.facts.nodes import being_deleted, prices
+from trimtab.planner.facts.node_pools import pools_of_nodes, undisrupted_until_s
+from trimtab.planner.facts.nodes import being_deleted, eviction_rating, prices
 from trimtab.planner.facts.pdb import Exhausted
 from trimtab.planner.facts.readiness import may_start, unhealthy
 from trimtab.planner.facts.upcoming import overdue
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
-from trimtab.planner.replacement.disruption import disruption_ratings, undisrupted
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided
@@ -31,11 +35,42 @@ from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.lookup import string_index
 from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
+
+COSTS: Final = (AUTOSCALING_DISRUPTION_COST.key, DISRUPTION_COST.key)
+"""The last one that a pod has counts, in place of its deletion cost."""
+_MOST: Final = 2.0**31
+
+
+def undisrupted(snapshot: Snapshot, now_ns: int) -> Bool:
+    """Return the pods that are not to be disrupted now. bool[P]. Pods that have ended or are being deleted do not
+    count; those of DaemonSets and of nodes themselves do, as in Karpenter."""
+    found: Bool = undisrupted_until_s(snapshot) > now_ns // SECOND_NS
+    return found
+
+
+def disruption_ratings(snapshot: Snapshot, rating: Float64, priority: Int64) -> Float64:
+    """Return the cost of evicting each pod, with the costs of its annotations. rating : float64[P] by deletion costs;
+    priority : int64[S] of the specs. float64[P]. A cost that is not a number counts as absent."""
+    pods, found = snapshot.pods, rating
+    for key in COSTS:
+        mine = _entries(snapshot, key)
+        mine = mine[np.isfinite(pods.number[mine])]
+        if len(mine):
+            rows = pods.number_pod[mine]
+            found = found.copy()
+            found[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
+    return found
+
+
+def _entries(snapshot: Snapshot, key: str) -> Int64:
+    """Return the places of an annotation among the numbers. int64."""
+    return np.flatnonzero(snapshot.pods.number_key == string_index(snapshot.strings, key))
 
 
 class ReplacementRequest(DecisionRequest[ReplacementSettings, pb.ReplacementState]):
@@ -218,11 +253,8 @@ def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted
     columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns).with_exhausted(exhausted)
     # A limit of its own, which settings may switch off.
     columns = columns._replace(undisrupted_until_s=np.zeros_like(columns.undisrupted_until_s))
-    codes = rules.judge(columns)
-    cutoff = request.round.settings.expendable_priority
-    skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()
-    codes[skipped] = outcome.SKIP
-    return rules.judge_budgets(columns, codes)
+    ignored = facts.ignored(snapshot, request.round.settings.expendable_priority)
+    return rules.judge_budgets(columns, rules.judge_counted(columns, ignored))
 
 
 def _movable(request: ReplacementRequest, facts: DrainFacts, codes: UInt8) -> MovablePods:

@@ -1,8 +1,14 @@
 """One trial: nodes leave, their pods go to free room of nodes that stay where that costs nothing, and the others to the
 cheapest new nodes. The simulation decides what fits. Pure; the moves are undone, or made again by `replay`.
+
+Keeps a node that leaves in place of a new node of its own group: that costs as much, and the pods of the node do not
+move. A search by what sets of nodes save does not see this, as both save the same. Pure; the simulation is unchanged.
+
+The other moved pods stay where the trial has placed them; those of the new node go to the node that stays, or to the
+places that its own pods leave, or else all are placed anew on the nodes that the trial uses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,8 +22,7 @@ from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
 from trimtab.planner.placement.kernels.search import evacuate
 from trimtab.planner.placement.orders import by_class
-from trimtab.planner.placement.packing import Packer, place_on_new_nodes
-from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
+from trimtab.planner.placement.packing import Packer, PodsInSlots, place_in_slots, place_on_new_nodes
 from trimtab.planner.placement.waiting import place_anywhere, place_where, unplaced
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target
@@ -209,3 +214,63 @@ def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
     node = trial.node.astype(np.int32)
     node[is_new] = bench.spare_nodes[trial.node[is_new] - node_count]
     return node
+
+
+KEEPING_WORK: Final = 1 << 16
+"""Work of all tries for a wave, as that of trials: 128 each, and one for each pod that moves. Some 10 ms."""
+MOST_TRIED: Final = 32
+"""Nodes that are tried, those first whose pods cost most to move."""
+
+
+def pairs_alike(bench: Bench, trial: Trial) -> Iterator[tuple[int, int]]:
+    """Yield (node that leaves, position of a new node of its group), the nodes first whose pods cost most to move; of
+    several new nodes the last, which is usually the one with the fewest pods. Ties go to the earlier node.
+    """
+    context = bench.context
+    group = context.request.snapshot.nodes.group[trial.leaving]
+    last = {one: at for at, one in enumerate(trial.group_of)}
+    order = np.argsort(-context.pods.cost[trial.leaving], kind="stable")
+    for at in order[np.isin(group[order], list(last))][:MOST_TRIED].tolist():
+        yield int(trial.leaving[at]), last[int(group[at])]
+
+
+def with_node_kept(bench: Bench, trial: Trial, node: int, new: int) -> Trial | None:
+    """Return a trial in which a node stays in place of a new one, None if not all pods find a place. Raises
+    MoveLogFullError."""
+    state, start = bench.state, current_mark(bench.state)
+    leaving = trial.leaving[trial.leaving != node]
+    moves = state.pod_node[trial.pods] != node
+    pods, place = trial.pods[moves], trial.node[moves]
+    group_of = trial.group_of[:new] + trial.group_of[new + 1 :]
+    of_target = trial.of_target[:new] + trial.of_target[new + 1 :]
+    node_count = len(state.node_state)
+    target = np.full(len(state.pod_node), NO_NODE, np.int32)
+    stays = place != node_count + new
+    place = np.where(place > node_count + new, place - 1, place).astype(np.int32)
+    shifted = trial._replace(leaving=leaving, pods=pods, node=np.where(stays, place, node).astype(np.int32))
+    target[pods] = simulation_nodes(bench, shifted)
+    for follows in (True, False):
+        evacuate(state, leaving, pods, False)
+        place_on_new_nodes(bench.packer, group_of, pods[:0], pods[:0], bench.first_spare)
+        order, used = _used(bench, shifted, node, len(group_of))
+        if follows:
+            place_where(state, used, pods, target)
+        place_anywhere(state, order, used, unplaced(state, pods))
+        left = unplaced(state, pods)
+        check_log(state)
+        found = as_trial(bench, leaving, list(group_of), pods, list(of_target))
+        revert(state, start)
+        if not len(left):
+            return found
+    return None
+
+
+def _used(bench: Bench, trial: Trial, node: int, new_count: int) -> tuple[Int32, Bool]:
+    """Return the nodes on which a trial has placed pods, its new nodes and the node that stays, in the order in which
+    they are tried, int32, and bool[N']."""
+    opened = bench.spare_nodes[:new_count]
+    present = trial.node[trial.node < len(bench.state.node_state)]
+    order = np.concatenate([[node], opened, bench.order[np.isin(bench.order, present)]]).astype(np.int32)
+    used = np.zeros(len(bench.state.node_state), bool)
+    used[order] = True
+    return order, used

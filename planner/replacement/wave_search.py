@@ -6,8 +6,12 @@ another node. A wave that is adopted stays in the simulation, and the next one i
 received a pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the
 first wave, which so can begin at once, unless nothing else saves. Work is counted (`SearchBudgets.replacement_work`),
 and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
+
+The sets of nodes with which the search for a wave begins, and the nodes that it tries in exchange. Candidates are
+ordered by what a node costs above the worth of room for its pods. Pure.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -16,22 +20,113 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
-from trimtab.planner.replacement.candidate_sets import CLEAR_SHARES, POOL, CandidateSets
-from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.fewer_moves import FewerMoves
-from trimtab.planner.replacement.judge import Value, broken_limit, price_of_cost, value_of, worth
-from trimtab.planner.replacement.kept_alike import KEEPING_WORK, pairs_alike, with_node_kept
-from trimtab.planner.replacement.needed_groups import needed_groups
-from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
+from trimtab.planner.replacement.cluster_bound import ClusterBound, needed_groups
+from trimtab.planner.replacement.judge import (
+    GREEDY,
+    JudgedWave,
+    Scale,
+    Value,
+    Wave,
+    broken_limit,
+    is_better,
+    value_of,
+    worth,
+)
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target
-from trimtab.planner.replacement.trial import Bench, Trial, replay, run_trial, simulation_nodes
-from trimtab.planner.replacement.wave import GREEDY, JudgedWave, Scale, Wave, is_better
-from trimtab.planner.replacement.wave_limits import WaveLimits, limit_use
+from trimtab.planner.replacement.trial import (
+    KEEPING_WORK,
+    Bench,
+    Trial,
+    pairs_alike,
+    replay,
+    run_trial,
+    simulation_nodes,
+    with_node_kept,
+)
+from trimtab.planner.replacement.wave_limits import SpotNodes, WaveLimits, breaks_spot_rules, limit_use
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
+
+SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
+"""Numbers of nodes of the sets tried of each order."""
+MOST_SUBSETS: Final = 5
+"""Candidates of which all sets are tried."""
+CLEAR_SHARES: Final = (0.5, 0.6)
+"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
+POOL: Final = 24
+"""Nodes that are tried in exchange for others."""
+
+
+class CandidateSets:
+    """The candidates of one wave. nodes : int32; surplus : float64[N] what each node costs above the worth of room for
+    its pods; use : float64[N] share in use; most : nodes that may leave together; whole : int32 each, the nodes of each
+    order that may leave together."""
+
+    def __init__(
+        self,
+        context: ReplacementContext,
+        nodes: Int32,
+        surplus: Float64,
+        use: Float64,
+        limits: WaveLimits,
+        most: int,
+    ) -> None:
+        self._context, self._nodes, self._surplus, self._use = context, nodes, surplus, use
+        self._limits, self._most = limits, most
+        self._first = self._ordered()
+        self.whole = [limits.admitted(order, most) for order in self._first]
+
+    def seeds(self) -> Iterator[Int32]:
+        """Yield sets of nodes to try, ascending each."""
+        most, nodes = self._most, self._nodes
+        for chosen in self.whole[:1]:
+            yield np.sort(chosen)
+            excess = self._surplus[chosen] / self._context.price[chosen]
+            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
+        for chosen in self.whole[1:]:
+            yield np.sort(chosen)
+        if len(nodes) <= MOST_SUBSETS:
+            for bits in range(1, 1 << len(nodes)):
+                some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
+                if len(some) <= most and self._limits.admit(some):
+                    yield some
+            return
+        for size in SIZES:
+            for chosen in self.whole:
+                if size < len(chosen):
+                    yield np.sort(chosen[:size])
+
+    def pool(self, leaving: Int32) -> Int32:
+        """Return other candidates to try, the most promising first. int32."""
+        found: list[int] = []
+        there = set(leaving.tolist())
+        for at in range(POOL):
+            for order in self._first[:3]:
+                node = int(order[at]) if at < len(order) else -1
+                if node >= 0 and node not in there:
+                    found.append(node)
+                    there.add(node)
+        return np.array(found[:POOL], np.int32)
+
+    def _ordered(self) -> list[Int32]:
+        """Return the candidates in several orders, most promising first. int32 each."""
+        nodes, context = self._nodes, self._context
+        surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
+        per_cost = surplus / (1.0 + cost)
+        by_surplus = nodes[np.lexsort((nodes, cost, -surplus))]
+        by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
+        by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
+        group = context.request.snapshot.nodes.group
+        found = [by_surplus, by_cost, by_use]
+        mean = [
+            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
+        ]
+        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
+        return found
+
 
 WORK_OF_TRIAL: Final = 128
 LOST_SHARE: Final = 0.5
@@ -85,7 +180,6 @@ class ReplacementWaves:
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
         self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
-        self._worth_of_cost = self._price_of_cost + price_of_cost(request.settings)
 
     def may_begin(self) -> bool:
         """Return whether there is time and work left for another way."""
@@ -131,22 +225,10 @@ class ReplacementWaves:
         if best is None:
             return None
         if self.target is None:
-            best = self._with_nodes_kept(self._with_fewer_moves(best))
+            best = self._with_nodes_kept(best)
         node = simulation_nodes(self._bench, best.trial)
         new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
         return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
-
-    def _with_fewer_moves(self, best: JudgedWave) -> JudgedWave:
-        """Return a wave without moves that save less than they are worth."""
-        trial = FewerMoves(self._bench, best.trial, self._worth_of_cost).run()
-        if trial is None:
-            return best
-        value = value_of(self.context, trial.leaving, trial.group_of)
-        if self._breaks_limit(trial, value) or not self._growth_left.admit(self._counts(trial.group_of)):
-            return best
-        saved = best.value.cost - value.cost
-        gain = value.saving - best.value.saving + self._worth_of_cost * saved
-        return JudgedWave(trial, value, best.rank + gain) if gain > 0 else best
 
     def _with_nodes_kept(self, best: JudgedWave) -> JudgedWave:
         """Return a wave that saves as much, in which nodes stay where it has new ones of their own groups."""

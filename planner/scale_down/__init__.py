@@ -1,8 +1,7 @@
 """Which nodes can be removed: those whose pods all fit, at the same time, on nodes that stay.
 
-`trimtab.planner.scale_down.decision.SCALE_DOWN` is its entry in the table of decisions. Eligibility, drainability, the
-search over sets of nodes, the selection of what goes now and the report are separate packages. State between loops
-travels as `ScaleDownState`; none is kept here. The values of a loop, each made of those above it:
+`trimtab.planner.scale_down.decision.SCALE_DOWN` is its entry in the table of decisions. State between loops travels as
+`ScaleDownState`; none is kept here. The values of a loop, each made of those above it:
 
     ScaleDownRequest                round, settings, state of the last answer
     ScaleDownContext                the cluster before any pod is moved          context.survey
@@ -13,7 +12,7 @@ travels as `ScaleDownState`; none is kept here. The values of a loop, each made 
     ChosenDrainSet                  the best of them                             search.portfolio
     SlackDependentNodes             more nodes that go as slack shrinks          search.fewer_placeholders
     LoopResult                      all that the answer needs, cacheable         result.extract_result, cached_plan
-    Removal                         what goes now                                selection.removal.select
+    Removal                         what goes now                                removal.select
     ScaleDownPlan                   all of it                                    loop.make_plan
-    Decided                         answer, next state, moves to finish          report.conclude
+    Decided                         answer, next state, moves to finish          decision.conclude
 """

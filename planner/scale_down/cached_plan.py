@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.drainability import rules
-from trimtab.planner.drainability.facts import drain_columns
-from trimtab.planner.drainability.pod_columns import PodDrainColumns, of_rows
+from trimtab.planner.drainability.pod_columns import PodDrainColumns, drain_columns, of_rows
 from trimtab.planner.facts.node_budgets import holds
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.placement.state_columns import UnreadableStateError, column
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, at_time
-from trimtab.planner.scale_down.cooldown import cooldown
+from trimtab.planner.scale_down.eligibility import cooldown
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL

@@ -4,14 +4,13 @@ Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N n
 """
 
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from trimtab.planner.drainability import outcome, pod_columns, rules
-from trimtab.planner.drainability.facts import DrainFacts, facts_of
-from trimtab.planner.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
 from trimtab.planner.facts.balanced_parts import divide
 from trimtab.planner.facts.gang_budgets import remaining
 from trimtab.planner.facts.gangs import gangs_of
@@ -27,9 +26,8 @@ from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placehol
 from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_down.balance import Balance
-from trimtab.planner.scale_down.cooldown import Cooldown, cooldown
-from trimtab.planner.scale_down.state import PreviousLoop, recall
-from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, judged
+from trimtab.planner.scale_down.eligibility import Cooldown, cooldown
+from trimtab.planner.scale_down.state import PreviousLoop, Slack, UndoneDrains, judged, recall
 from trimtab.planner.snapshot.columns import (
     Bool,
     Int32,
@@ -38,13 +36,9 @@ from trimtab.planner.snapshot.columns import (
     UInt8,
 )
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.reason_pb2 import BlockingPodReason
 
 ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownState]
 """The input of the decision."""
-
-
-_UNDISRUPTED: Final = outcome.block(BlockingPodReason.DO_NOT_DISRUPT)
 
 
 class NodeContext(NamedTuple):
@@ -114,8 +108,7 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     facts = facts_of(snapshot, request.cache, request.limits)
-    # Upstream does not even list pods in a terminal phase; its rule for them only checks the restart policy.
-    skipped = (facts.priority < general.expendable_priority)[snapshot.pods.spec] | snapshot.pods.is_terminal()
+    skipped = facts.ignored(snapshot, general.expendable_priority)
     pods = _pods(request, facts, skipped)
     nodes = _nodes(request, facts, pods, skipped)
     return ScaleDownContext(
@@ -138,8 +131,7 @@ def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodCon
     """Judge the pods. skipped : bool[P], expendable or in a terminal phase."""
     snapshot, general = request.snapshot, request.round.settings
     columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
-    codes = rules.judge(columns)
-    codes[skipped & (codes != _UNDISRUPTED)] = outcome.SKIP
+    codes = rules.judge_counted(columns, skipped)
     return PodContext(
         columns=columns,
         codes=codes,

@@ -26,6 +26,7 @@ from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
 from trimtab.planner.scale_down.eligibility import NodeFindings
+from trimtab.planner.scale_down.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.result import LoopResult, SearchResult, extract_result
 from trimtab.planner.scale_down.search.displaced import (
     name_of,
@@ -45,7 +46,6 @@ from trimtab.planner.scale_down.search.headroom import (
     CapacityUse,
     capacity_use,
     own_places,
-    share_of_free,
     with_own_places,
 )
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
@@ -57,10 +57,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 )
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
-from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
-from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
-from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs
+from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -346,16 +344,6 @@ def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
     return use
 
 
-def _minimum_use(context: ScaleDownContext) -> Float64:
-    """Return by node the largest share that it takes of the amounts above the resource minimums. float64[N], 0 without
-    any.
-    """
-    spare = context.nodes.spare
-    share = spare.amount / np.maximum(spare.amount_left, 1)
-    use: Float64 = share.max(axis=1, initial=0.0)
-    return use
-
-
 def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> CapacityUse:
     """Return the cpu and memory that nodes have and need, all of them and those that some pods are bound to. O(N + pods
     to move)."""
@@ -402,17 +390,13 @@ def _unbound_pods(context: ScaleDownContext) -> Int32:
     return np.concatenate([context.pods.pending, evicted, pods_of_leaving_nodes(context)])
 
 
-def _scores(
-    context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse], gangs: WholeGangs
-) -> NodeScores:
+def _scores(context: ScaleDownContext, problem: DrainProblem, gangs: WholeGangs) -> NodeScores:
     """Return what orders of candidates compare."""
     return NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=gangs.shared(context.nodes.eviction_cost),
         price=prices(context.request.snapshot),
         budget_use=cache(partial(_budget_use, context, problem)),
-        minimum_use=_minimum_use(context),
-        capacity_share=lambda: share_of_free(use()),
         is_empty=np.diff(problem.offsets) == 0,
     )
 
@@ -441,7 +425,7 @@ def _simulate(
         eligible=eligible,
         may_go=may_go,
         later=later,
-        scores=_scores(context, problem, use, gangs),
+        scores=_scores(context, problem, gangs),
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
         gangs=gangs,

@@ -10,14 +10,13 @@ from trimtab.planner.drainability import outcome
 from trimtab.planner.placement.hints import Moves
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES
 from trimtab.planner.scale_down.context import ScaleDownContext, nodes_with
+from trimtab.planner.scale_down.removal import UnneededNodes
 from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
-from trimtab.planner.scale_down.search.explain import Explanation, explain
+from trimtab.planner.scale_down.search.explain import Explanation, explain, needed_for_slack
 from trimtab.planner.scale_down.search.fewer_placeholders import NO_SLACK_DEPENDENT_NODES, ChosenPlan
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
-from trimtab.planner.scale_down.search.slack_needs import needed_for_slack
-from trimtab.planner.scale_down.selection.removal import UnneededNodes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.planner.snapshot.offsets import entries_of

@@ -22,8 +22,7 @@ from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import RepackedNodes, may_shrink, repackings
 from trimtab.planner.scale_up.variants import Variant, usual, variants, without_a_group
-from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.kernels import count_domains_of, revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState

@@ -13,7 +13,7 @@ from trimtab.planner.scale_up.gang_outcome import GangOutcome
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods
-from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.build import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32

@@ -15,8 +15,7 @@ import numpy as np
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.kernels.search import Search, place_all
 from trimtab.planner.placement.limits import Limits
-from trimtab.planner.placement.packing import Packer, place_on_new_nodes
-from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
+from trimtab.planner.placement.packing import Packer, PodsInSlots, place_in_slots, place_on_new_nodes
 from trimtab.planner.placement.waiting import Places
 from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.values import FOLLOWS, LEADS
-from trimtab.planner.placement.kernels.refusals import refusals
+from trimtab.planner.placement.kernels.packing import refusals
 from trimtab.planner.predicates.counters import is_unlike_its_class
 from trimtab.planner.predicates.order import REASONS
 from trimtab.planner.scale_up.progress import PlanInProgress

@@ -30,7 +30,7 @@ from trimtab.planner.placement.waiting import (
 )
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.waiting_pods import placeholders
-from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.build import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64

@@ -2,9 +2,16 @@
 in a terminal phase and pods on unknown nodes are left out, as in the scheduler's cache. Virtual pods start on no node,
 virtual nodes closed unless given as open. Cost: vectorised over pods, labels and nodes; loops over distinct specs,
 terms, volumes.
+
+Copy a simulation: written arrays are copied, the others shared.
+
+Contract: pure. The cached simulation is never handed out and never changes. A copy equals it bit by bit and behaves
+like a newly built one. Cost: O(P + counters) copied bytes, a tenth of building.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +27,10 @@ from trimtab.planner.predicates.resources import checked_resources, resource_cou
 from trimtab.planner.predicates.static import StaticPods, node_signature, spec_parts, static_answers, volume_parts
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.predicates.volume_sets import volume_sets
-from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
+from trimtab.planner.simulation.inputs import NO_TEMPLATES, Inputs, PodInput, TemplateRequests, joined, with_successors
 from trimtab.planner.simulation.kernels import fill
-from trimtab.planner.simulation.log import log_for
-from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
-from trimtab.planner.simulation.successors import NO_TEMPLATES, TemplateRequests, with_successors
+from trimtab.planner.simulation.log import log_for, move_log
+from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns, written_paths
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_in_plans
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
@@ -203,3 +209,50 @@ def _virtual_node_columns(virtual: VirtualRows, real: int, resident_class: Int32
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     resident = np.concatenate(parts).astype(np.int64)
     return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([spare], np.int64))
+
+
+def to_keep(built: Simulation) -> Simulation:
+    """Return a newly built simulation for the cache: with an empty log, as no moves are made in it."""
+    return built._replace(state=built.state._replace(log=move_log(0)))
+
+
+def fresh(kept: Simulation, more_pods: int = 0) -> Simulation:
+    """Return a writable copy, with room in its log for the moves of `more_pods` additional pods."""
+    return kept._replace(state=_state(kept.state, more_pods))
+
+
+def branch(state: SimulationState) -> SimulationState:
+    """Return an independent copy of a state, including the moves in its log."""
+    made, length = _state(state, 0), state.log.length[0]
+    log = move_log(len(state.log.moves))
+    log.moves[:length] = state.log.moves[:length]
+    log.length[0], log.refused[0] = length, state.log.refused[0]
+    return made._replace(log=log)
+
+
+def go_over_to(state: SimulationState, other: SimulationState) -> None:
+    """Update a state, in place, to equal a branch of it."""
+    for path in (*written_paths(state), "log.length", "log.refused"):
+        read = attrgetter(path)
+        np.copyto(read(state), read(other))
+    length = other.log.length[0]
+    state.log.moves[:length] = other.log.moves[:length]
+
+
+def _state(kept: SimulationState, more_pods: int) -> SimulationState:
+    own: SimulationState = _with_copies(kept, written_paths(kept))
+    return own._replace(log=log_for(len(kept.pod_node) + more_pods, len(kept.node_state)))
+
+
+def _with_copies(arrays: Any, paths: Iterable[str]) -> Any:
+    """Return a tuple of arrays, and of tuples of arrays, in which those at the paths are copied."""
+    below: dict[str, list[str]] = {}
+    for path in paths:
+        name, _, rest = path.partition(".")
+        below.setdefault(name, []).append(rest)
+    return arrays._replace(
+        **{
+            name: getattr(arrays, name).copy() if rests == [""] else _with_copies(getattr(arrays, name), rests)
+            for name, rests in below.items()
+        }
+    )

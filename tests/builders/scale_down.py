@@ -18,7 +18,7 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
-from trimtab.planner.simulation.successors import template_requests
+from trimtab.planner.simulation.inputs import template_requests
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize

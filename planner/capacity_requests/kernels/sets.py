@@ -1,8 +1,8 @@
 """Places equal pods on existing nodes, many at a time. Source: own."""
 
 from trimtab.planner.compiled.decorators import kernel, widened
-from trimtab.planner.placement.kernels.first_of_group import room_for
 from trimtab.planner.placement.kernels.packing import is_countable
+from trimtab.planner.placement.kernels.search import room_for
 from trimtab.planner.simulation.kernels import place
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import SimulationState

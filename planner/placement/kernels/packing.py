@@ -6,17 +6,21 @@ counted. So each class has a cursor that skips nodes which need no second check,
 until that may have changed. Equal pods that depend only on amounts are placed many at a time. O(pods · terms + classes
 · new nodes) for classes that depend only on their node. Source: Cluster Autoscaler, estimator.BinpackingNodeEstimator,
 for the candidates; own loop.
+
+Why a new node of each group refuses each pod. O(groups · pods · terms).
+
+Places pods in slots: a slot is room for some pods of a row on a node. Each row has a ring of its slots.
 """
 
 from typing import NamedTuple
 
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for
+from trimtab.planner.placement.kernels.search import alike_ahead, room_for
 from trimtab.planner.predicates.counters import CounterNotes
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.kernels.compose import ADMITTED, FOR_GOOD, THIS_POD
-from trimtab.planner.simulation.kernels import fits, mark, open_from_template, place, place_several, revert
+from trimtab.planner.simulation.kernels import failing, fits, mark, open_from_template, place, place_several, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64, UInt8
@@ -312,4 +316,70 @@ def place_on_new(
     while opened < len(template_node_of):
         open_from_template(sim, spare_nodes[opened], template_node_of[opened])
         opened += 1
+    return placed
+
+
+@kernel
+def refusals(sim: SimulationState, spare: int, template_nodes: Int64, pods: Int32, masks: Int64) -> None:
+    """Write the mask `1 << PredicateReason.Code` of the predicates that fail for a pod on a new node of a group, 0 = it
+    fits.
+
+    spare : a closed spare node; template_nodes : int64[Q], -1 = none; pods : int32[M], on no node; masks : int64[M, Q],
+    -1 if the group has no template node. All changes are undone.
+    """
+    for q in range(len(template_nodes)):
+        if template_nodes[q] < 0:
+            for row in range(len(pods)):
+                masks[row, q] = -1
+            continue
+        before = mark(sim)
+        open_from_template(sim, spare, template_nodes[q])
+        for row in range(len(pods)):
+            masks[row, q] = failing(sim, widened(pods[row]), spare)
+        revert(sim, before)
+
+
+class Slots(NamedTuple):
+    """node : int32[E] of each slot; room : int64[E] pods that it still takes, in place; following : int32[E] the next
+    slot of its ring, in place; last : int32[C] by row the slot after which the next search begins, in place, -1 = no
+    slot is left.
+    """
+
+    node: Int32
+    room: Int64
+    following: Int32
+    last: Int32
+
+
+@kernel
+def place_in_slots(sim: SimulationState, slots: Slots, pods: Int32, rows: Int32, most_tries: int) -> int:
+    """Place pods : int32[M], rows : int32[M] of each, in the first slot of their ring that admits them; return how many
+    were placed. A slot without room leaves its ring. A pod that is on a node stays. O(M · most_tries).
+    """
+    placed = 0
+    for at in range(len(pods)):
+        pod, row = widened(pods[at]), widened(rows[at])
+        before = widened(slots.last[row])
+        if sim.pod_node[pod] != NO_NODE or before < 0:
+            continue
+        first, tries = widened(slots.following[before]), 0
+        while tries < most_tries:
+            slot = widened(slots.following[before])
+            if tries > 0 and slot == first:
+                break
+            tries += 1
+            node = widened(slots.node[slot])
+            if fits(sim, pod, node):
+                place(sim, pod, node)
+                placed += 1
+                slots.room[slot] -= 1
+                if slots.room[slot] > 0:
+                    before = slot
+                elif slots.following[slot] == slot:
+                    before = -1
+                else:
+                    slots.following[before] = slots.following[slot]
+                break
+            before = slot
+        slots.last[row] = before
     return placed

@@ -3,6 +3,16 @@ there, else to the first node in search order that it fits. Each class has a cur
 it. Room only shrinks, so the whole search costs O(classes · N + pods) for classes that depend only on room. A class
 without a place is not searched for again until a pod was placed. Source: Cluster Autoscaler,
 scheduling.HintingSimulator, which goes round the nodes instead.
+
+The place of the first pod of a group whose pods have to be together on one node.
+
+Required affinity to pods of its own kind by hostname: wherever the first pod goes, the others have to follow. So it
+goes to the node that takes most of those that come next, not to the first one that has room for it alone.
+
+Which nodes admit a pod that has to leave its own, and why the others do not, in the current simulation. On its node,
+a pod counts for spread, affinity and claims, its own included. A pod to which these matter is therefore taken off its
+node while it is checked. Its own node is not a destination. The simulation is left unchanged.
+Source: own.
 """
 
 from typing import Final, NamedTuple
@@ -11,12 +21,38 @@ import numpy as np
 
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for
 from trimtab.planner.predicates.kernels import compose
-from trimtab.planner.simulation.kernels import cordon, fits, place, remove, remove_from_topology
+from trimtab.planner.predicates.kernels.compose import is_unlike_its_class
+from trimtab.planner.simulation.kernels import cordon, failing, fits, mark, place, remove, remove_from_topology, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+
+LOOK_AHEAD: Final = 1024
+"""Number of next pods among which those of the group are counted; more hardly ever fit one node."""
+
+
+@copied_kernel
+def alike_ahead(sim: SimulationState, pods: Int32, row: int) -> int:
+    """Return how many of the next LOOK_AHEAD pods are of the class of the one in a row, itself included."""
+    count = 0
+    for other in range(row, min(len(pods), row + LOOK_AHEAD)):
+        count += sim.pod_class[pods[other]] == sim.pod_class[pods[row]]
+    return int(count)
+
+
+@copied_kernel
+def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
+    """Return how many pods of a class, up to `most`, fit the free amounts of a node. O(R)."""
+    free, request = sim.resources.free, sim.resources.request
+    room = most
+    for resource in range(free.shape[1]):
+        if request[pod_class, resource] > 0:
+            if free[node, resource] < request[pod_class, resource]:
+                return 0
+            room = min(room, free[node, resource] // request[pod_class, resource])
+    return int(room)
+
 
 REMEMBERED, SEARCHES = 0, 1
 """Positions in `counts`."""
@@ -276,3 +312,44 @@ def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> Non
         remove(sim, widened(pod))
     for row in range(len(nodes) if gone else 0):
         remove_from_topology(sim, widened(nodes[row]))
+
+
+@kernel
+def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int64) -> None:
+    """Add to counts : int64[K, REASONS] how many allowed nodes each predicate rules out for each pod, its own node
+    included. counts[:, 0] counts the nodes that no predicate rules out. O(K · N).
+    """
+    for row in range(len(pods)):
+        fork = mark(sim)
+        remove_if_it_affects_others(sim, widened(pods[row]))
+        for node in range(len(allowed)):
+            if allowed[node]:
+                count_failure(sim, widened(pods[row]), widened(node), widened(1), counts[row])
+        revert(sim, fork)
+
+
+@kernel
+def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
+    """Subtract one node for each pod from its counts : int64[K, REASONS]. O(K)."""
+    for row in range(len(pods)):
+        fork = mark(sim)
+        remove_if_it_affects_others(sim, widened(pods[row]))
+        count_failure(sim, widened(pods[row]), widened(nodes[row]), widened(-1), counts[row])
+        revert(sim, fork)
+
+
+@copied_kernel
+def remove_if_it_affects_others(sim: SimulationState, pod: int) -> None:
+    """Take a pod off its node if that can affect which nodes admit it."""
+    if sim.local_class[sim.pod_class[pod]] == 0 or is_unlike_its_class(sim.counters, pod):
+        remove(sim, pod)
+
+
+@inner_kernel
+def count_failure(sim: SimulationState, pod: int, node: int, step: int, counts: Int64) -> None:
+    """Add `step` to counts : int64[32] for each failing predicate, or to counts[0] if none fails."""
+    mask = failing(sim, pod, node)
+    if mask == 0:
+        counts[0] += step
+    for reason in range(1, len(counts)):
+        counts[reason] += step * ((mask >> reason) & 1)

@@ -4,11 +4,22 @@ from collections.abc import Callable
 from typing import Final
 
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategies.ages import BALANCE_DOMAINS, OLDEST, YOUNGEST
-from trimtab.planner.pod_costs.strategies.annotated import ACCUMULATED_WORK, IDLE, annotation
 from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY, rank_of_pods
-from trimtab.planner.pod_costs.strategies.node_taints import PREFER_NO_SCHEDULE_NODES, UNTOLERATED_TAINTS
-from trimtab.planner.pod_costs.strategies.nodes import NODE_COST, NODE_DRAIN, level_of_pods
+from trimtab.planner.pod_costs.strategies.nodes import (
+    NODE_COST,
+    NODE_DRAIN,
+    PREFER_NO_SCHEDULE_NODES,
+    UNTOLERATED_TAINTS,
+    level_of_pods,
+)
+from trimtab.planner.pod_costs.strategies.pods import (
+    ACCUMULATED_WORK,
+    BALANCE_DOMAINS,
+    IDLE,
+    OLDEST,
+    YOUNGEST,
+    annotation,
+)
 from trimtab.planner.pod_costs.strategy import Input, RankingContext, Strategy
 from trimtab.planner.snapshot.columns import Float64
 

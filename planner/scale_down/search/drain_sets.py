@@ -26,8 +26,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     mark_unplaceable,
     repeat_plan,
 )
-from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
-from trimtab.planner.scale_down.search.kernels.later_room import give_back_places, hold_places
+from trimtab.planner.scale_down.search.kernels.waves import give_back_places, hold_places, mark_without_order
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.state import PreviousLoop
 from trimtab.planner.scale_down.whole_gangs import WholeGangs
@@ -35,6 +34,7 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 BATCH: Final = 256
@@ -101,6 +101,14 @@ class DrainTask(NamedTuple):
     capacity_use: Callable[[], CapacityUse]
     time_left: Callable[[], bool] | None
     parallel: Parallel
+
+    @property
+    def is_money(self) -> bool:
+        """Whether the saving decides before the number of nodes."""
+        if self.settings.objective == pb.Objective.UNSPECIFIED:
+            price = self.nodes.scores.price[self.nodes.eligible]
+            return len(price) > 0 and not bool(np.isnan(price).any())
+        return self.settings.objective == pb.Objective.MONEY
 
     def in_time(self) -> bool:
         """Return whether there is time for another attempt."""

@@ -28,17 +28,10 @@ class CandidateOrder(IntEnum):
     """Least use of PodDisruptionBudgets first, each disruption rated by how many its budget has left."""
     SHUFFLED = 102
     """Arbitrary, but fixed."""
-    MINIMUMS = 103
-    """Smallest use of the amounts above resource minimums first, per saving."""
-    SAVING = 104
-    """Largest saving first, for the share of the free cpu or memory that a node takes: its own free amount, and what
-    its pods need elsewhere."""
 
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""
-_LEAST_SAVING: Final = 1e-9
-"""Saving that counts for a node with the price 0, to divide by it."""
 
 
 class NodeScores(NamedTuple):
@@ -46,16 +39,13 @@ class NodeScores(NamedTuple):
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
     unknown; budget_use : returns float64, disruptions that the pods to move use up, each as a share
-    of those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum;
-    is_empty : bool, no pods to move.
+    of those left in its budget; is_empty : bool, no pods to move.
     """
 
     utilization: Float64
     eviction_cost: Float64
     price: Float64
     budget_use: Callable[[], Float64]
-    minimum_use: Float64
-    capacity_share: Callable[[], Float64]
     is_empty: Bool
 
 
@@ -86,9 +76,4 @@ def _keys(scores: NodeScores, order: int) -> Float64:
         return -savings(scores.price) / (0.01 + used)
     if order == CandidateOrder.BUDGETS:
         return scores.budget_use()
-    if order == CandidateOrder.MINIMUMS:
-        # Nodes with the price 0 come last among those that take of a minimum.
-        return scores.minimum_use / np.maximum(savings(scores.price), _LEAST_SAVING)
-    if order == CandidateOrder.SAVING:
-        return -savings(scores.price) / np.maximum(scores.capacity_share(), _LEAST_SAVING)
     return scores.utilization

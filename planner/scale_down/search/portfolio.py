@@ -18,13 +18,10 @@ from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
-from trimtab.planner.scale_down.search.exchange import Improved
-from trimtab.planner.scale_down.search.headroom import saving_bound
-from trimtab.planner.scale_down.search.improvement import carried_out, improved, is_worth_exchanging
+from trimtab.planner.scale_down.search.exchange import Improved, carried_out, improved, is_worth_exchanging
+from trimtab.planner.scale_down.search.headroom import saving_bound, shares_of_budgets
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
-from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
-from trimtab.planner.scale_down.search.shares import shares_of_budgets
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
@@ -85,7 +82,7 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     Where money decides, attempts and the exchange are judged by what all waves together save.
     """
     attempts = Attempts(task.state, current_mark(task.state), partial(_repeat, task), task.in_time, task.parallel)
-    first_order = task.previous.order or _named(task)[0]
+    first_order = task.previous.order or (task.settings.candidate_orders or USUAL_ORDERS)[0]
     candidates, repeated = _continued(task, first_order)
     options = DrainOptions(first_order, repeated=repeated, hinted=True)
     first = attempts.make(lambda state: run(task.searching(task.nodes.staying, state), candidates, options))
@@ -95,7 +92,7 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     makers = [partial(one.make, task) for one in planned]
     made = [first, *attempts.make_all(makers, in_branches=len(task.problem.pods) >= WORTH_PODS)]
     best = _best_of(task, first, made[1:])
-    if not task.settings.candidate_orders and is_money(task):
+    if not task.settings.candidate_orders and task.is_money:
         best = _exchanged(task, attempts, best, made)
     narrower = _narrower(task)
     if narrower is not None and task.in_time() and _headroom(task, best.plan) > 1.0 + NOISE:
@@ -220,7 +217,7 @@ def _in_all_waves(task: DrainTask, plan: DrainSet, state: SimulationState) -> Dr
 
 
 def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> ChosenDrainSet:
-    by_money = is_money(task)
+    by_money = task.is_money
     if by_money and not headroom:
         headroom = _headroom(task, plan)
     # With later waves, what the first one saves changes from loop to loop, unlike the bound of all of them.
@@ -250,26 +247,11 @@ def _searching_as(task: DrainTask, plan: DrainSet, state: SimulationState) -> Dr
     return task.keeping(plan.later).searching(plan.staying, state)
 
 
-def _orders(task: DrainTask) -> tuple[int, ...]:
-    """Return the orders that the settings name; else the usual ones and, if resource minimums keep nodes or money
-    decides, one for that."""
-    if task.settings.candidate_orders:
-        return task.settings.candidate_orders
-    minimums = (CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
-    money = (CandidateOrder.SAVING,) if is_money(task) else ()
-    return (*USUAL_ORDERS, *minimums, *money)
-
-
-def _named(task: DrainTask) -> tuple[int, ...]:
-    """Return the orders that the settings name, or the usual ones."""
-    return task.settings.candidate_orders or USUAL_ORDERS
-
-
 def _other_orders(task: DrainTask, first: DrainSet) -> list[PlannedAttempt]:
     """Return an attempt for each of the orders, without those that give the same candidates as an earlier one."""
     found: list[Int32] = [first.candidates]
     planned = []
-    for order in _orders(task):
+    for order in task.settings.candidate_orders or USUAL_ORDERS:
         candidates = _arranged(task, task.nodes.eligible, order, task.nodes.eligible[:0])
         if not any(np.array_equal(candidates, other) for other in found):
             found.append(candidates)
@@ -411,7 +393,7 @@ def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 
 def _amounts(task: DrainTask, attempt: DrainSet) -> tuple[float, float]:
     """Return what the objective compares, the first amount before the second."""
     freed, saving = float(_freed(task, attempt)), _saving(task, attempt)
-    return (saving, freed) if is_money(task) else (freed, saving)
+    return (saving, freed) if task.is_money else (freed, saving)
 
 
 def _freed(task: DrainTask, attempt: DrainSet) -> int:

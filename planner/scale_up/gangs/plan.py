@@ -24,8 +24,7 @@ from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.reasons import refuse
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
-from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log

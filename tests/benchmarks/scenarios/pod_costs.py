@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.places import ranks_of
-from trimtab.planner.pod_costs.answer import Written, add_groups, write_ranked
-from trimtab.planner.pod_costs.decision import written_groups
+from trimtab.planner.pod_costs.decision import Written, add_groups, write_ranked, written_groups
 from trimtab.planner.pod_costs.members import group_pods
 from trimtab.planner.pod_costs.ranking import rank_target
 from trimtab.planner.pod_costs.settings import PodCostSettings, resolve_pod_costs

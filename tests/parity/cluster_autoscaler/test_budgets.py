@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.parity.cluster_autoscaler.cases import load
-from trimtab.planner.scale_down.selection.deletion_limits import Bucket, crop, room
+from trimtab.planner.scale_down.removal import Bucket, crop, room
 
 
 def size_of(group: str) -> int:

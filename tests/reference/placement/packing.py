@@ -1,9 +1,15 @@
-"""First fit onto new nodes: each pod is tried on every node opened so far, then on a new one of each group."""
+"""First fit onto new nodes: each pod is tried on every node opened so far, then on a new one of each group.
 
+Why a new node of each group refuses each pod, with one node opened at a time.
+
+Pods placed in slots one after the other, each row's slots in a queue that goes round.
+"""
+
+from collections import deque
 from collections.abc import Sequence
 
-from tests.reference.placement.first_of_group import alike, room_for, starts_on_one_node
-from tests.reference.simulation.checks import fits
+from tests.reference.placement.search import alike, room_for, starts_on_one_node
+from tests.reference.simulation.checks import failing, fits
 from tests.reference.simulation.moves import Cluster
 
 
@@ -102,3 +108,43 @@ def place_on_new(
     for node, template_node in list(zip(spare_nodes, template_node_of, strict=False))[opened:]:
         cluster.open_from_template(node, template_node)
     return placed_on
+
+
+def refusals(cluster: Cluster, spare: str, template_nodes: list[str], pods: list[int]) -> list[list[int]]:
+    """Return for each pod and template node the mask `1 << reason`, -1 without a template node ("")."""
+    found: list[list[int]] = [[] for _ in pods]
+    for template_node in template_nodes:
+        before = cluster.mark()
+        if template_node:
+            cluster.open_from_template(spare, template_node)
+        for row, pod in enumerate(pods):
+            reasons = failing(cluster, cluster.pods[pod], spare) if template_node else set()
+            found[row].append(sum(1 << int(reason) for reason in reasons) if template_node else -1)
+        cluster.revert(before)
+    return found
+
+
+def place_in_slots(
+    cluster: Cluster, slots: list[tuple[str, int, int]], pods: list[tuple[int, int]], most_tries: int
+) -> list[int]:
+    """Place pods where they fit; return those placed. slots : (node, row, room); pods : (pod, row)."""
+    queues: dict[int, deque[list]] = {}
+    for node, row, room in slots:
+        queues.setdefault(row, deque()).append([node, room])
+    placed = []
+    for pod, row in pods:
+        queue = queues.get(row, deque())
+        if cluster.at[pod] or not queue:
+            continue
+        for _ in range(min(most_tries, len(queue))):
+            slot = queue.popleft()
+            found = fits(cluster, cluster.pods[pod], slot[0])
+            if found:
+                cluster.place(pod, slot[0])
+                placed.append(pod)
+                slot[1] -= 1
+            if slot[1]:
+                queue.append(slot)
+            if found:
+                break
+    return placed

@@ -15,7 +15,7 @@ from tests.builders.capacity_requests import (
     request,
 )
 from tests.builders.kubernetes import Json, node, node_group, pod
-from trimtab.planner.capacity_requests import give_back
+from trimtab.planner.capacity_requests import loop
 from trimtab.v1 import plan_pb2
 
 Decision = plan_pb2.Decision
@@ -70,7 +70,7 @@ def test_an_error_while_it_is_decided_what_goes_back_leaves_the_answers(monkeypa
     def fails(*_: object) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(give_back, "nodes_in_use", fails)
+    monkeypatch.setattr(loop, "nodes_in_use", fails)
     found = planned(came("a"), group(3, "a"), MADE)
     assert (found.outcomes, given_back(found)) == ({"r": "NOT_FOUND"}, ([], {}))
 

@@ -14,13 +14,13 @@ from trimtab.common.objects import read_files
 from trimtab.planner.decisions.notes import PodCountsKey
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey
-from trimtab.planner.drainability.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
+from trimtab.planner.drainability.pod_columns import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.service.version_cache import CachedSnapshot
-from trimtab.planner.simulation.successors import TemplateRequestsKey
+from trimtab.planner.simulation.inputs import TemplateRequestsKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.sharing import share

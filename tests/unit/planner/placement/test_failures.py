@@ -12,8 +12,8 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import labelled, node, node_group, pod, replica_set, spread
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
-from tests.reference.placement.failures import refusals
-from trimtab.planner.placement.kernels.failures import count_failures, discount_failures
+from tests.reference.placement.search import refusals
+from trimtab.planner.placement.kernels.search import count_failures, discount_failures
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import cordon
 

@@ -15,7 +15,7 @@ from tests.reference.placement import search as twin
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.placement.kernels.search import NO_DOMAINS, REMEMBERED, SEARCHES, evacuate, place_all
-from trimtab.planner.placement.search import new_search
+from trimtab.planner.placement.waiting import new_search
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.v1.snapshot_pb2 import LabelOperator
 

@@ -11,11 +11,10 @@ from tests.builders.fitting import HOST, ZONE, equals
 from tests.builders.growing import GrowingCluster, growing_cluster
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.simulation_walks import assert_agree, spreading
-from tests.reference.placement import slots as reference
+from tests.reference.placement import packing as reference
 from trimtab.planner.model.values import PodRequirements, SpreadConstraint
-from trimtab.planner.placement.kernels import slots as kernels
-from trimtab.planner.placement.packing import packer, place_on_new_nodes
-from trimtab.planner.placement.slots import PodsInSlots, _rings, place_in_slots
+from trimtab.planner.placement.kernels import packing as kernels
+from trimtab.planner.placement.packing import PodsInSlots, _rings, packer, place_in_slots, place_on_new_nodes
 
 SEEDS = st.integers(0, 2**48)
 

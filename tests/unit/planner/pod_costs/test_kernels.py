@@ -7,10 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import text
-from tests.reference.pod_costs import claims, compared, ordering, terms
-from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
-from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
-from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from tests.reference.pod_costs import groups as naive
+from tests.reference.pod_costs import terms
+from trimtab.planner.pod_costs.kernels.groups import (
+    Claims,
+    Compared,
+    count_in_turn,
+    find_claims,
+    find_differing,
+    sort_groups,
+)
 from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
@@ -30,12 +36,12 @@ def test_places_are_sorted_within_groups_and_counted_by_domain(groups: list[list
     order = np.empty(len(keys), np.int64)
     sort_groups(keys, bounds, order, np.empty(len(keys), np.int64))
     found = [(order[a:b] - a).tolist() for a, b in pairwise(bounds)]
-    assert found == ordering.sort_groups(groups)
+    assert found == naive.sort_groups(groups)
     domain = (np.arange(len(keys), dtype=np.int32) * 7 % 4) - 1
     rank, counts = np.empty(len(keys)), np.zeros(3, np.int64)
     count_in_turn(order, domain.astype(np.int32), bounds, counts, rank)
     domains = [domain[a:b].tolist() for a, b in pairwise(bounds)]
-    wanted = ordering.count_in_turn(found, domains)
+    wanted = naive.count_in_turn(found, domains)
     assert rank.tolist() == [one for ranks in wanted for one in ranks]
     assert not counts.any()
 
@@ -54,15 +60,15 @@ def test_pods_that_a_second_controller_claims_are_found(data: st.DataObject) -> 
     rival = np.empty(len(pods), np.int32)
     found = Claims(offsets, np.array(listed, np.int32), np.array(namespace, np.int32))
     find_claims(found, np.arange(len(pods)), *columns, rival)
-    assert rival.tolist() == claims.find_claims(pods, claimed, namespace)
+    assert rival.tolist() == naive.find_claims(pods, claimed, namespace)
 
 
 TEXTS = st.sampled_from(["a", "b", "ab", "ba", "long-name-of-a-pod-0", "long-name-of-a-pod-1"])
 FEW = st.integers(0, 1)
-GROUP = st.lists(st.builds(compared.ComparedPod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FEW)), min_size=1, max_size=4)
+GROUP = st.lists(st.builds(naive.ComparedPod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FEW)), min_size=1, max_size=4)
 
 
-def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Compared:
+def columns_of(groups: list[list[naive.ComparedPod]], rows: list[int]) -> Compared:
     """Return groups whose pods have the given rows, in order."""
     bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
     pods = [pod for group in groups for pod in group]
@@ -83,7 +89,7 @@ def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Com
 
 @given(st.data(), st.lists(GROUP, min_size=1, max_size=4))
 def test_groups_that_differ_from_what_they_were_are_found(
-    data: st.DataObject, before: list[list[compared.ComparedPod]]
+    data: st.DataObject, before: list[list[naive.ComparedPod]]
 ) -> None:
     place = data.draw(st.lists(st.integers(-1, len(before) - 1), min_size=1, max_size=5))
     # Mostly the same group as before, else that group with other pods, or another one.
@@ -94,12 +100,12 @@ def test_groups_that_differ_from_what_they_were_are_found(
     differs = np.zeros(len(place), np.bool_)
     places = np.array(place, np.int64)
     find_differing(columns_of(now, rows[0]), columns_of(before, rows[1]), places, 0, differs)
-    assert differs.tolist() == compared.differing(now, before, place)
+    assert differs.tolist() == naive.differing(now, before, place)
     # Everything unchanged, in the same table.
     same, where = columns_of(before, rows[1]), list(range(len(before)))
     differs = np.ones(len(before), np.bool_)
     find_differing(same, same, np.array(where, np.int64), 1, differs)
-    assert differs.tolist() == compared.differing(before, before, where)
+    assert differs.tolist() == naive.differing(before, before, where)
 
 
 NUMBERS = st.frozensets(st.integers(0, 2), max_size=3)

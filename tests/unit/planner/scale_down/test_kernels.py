@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.builders.columns import text
 from tests.reference.facts import grouping
 from tests.reference.placement import hints
-from tests.reference.scale_down.report.digests import sorted_uids
+from tests.reference.scale_down.digests import sorted_uids
 from trimtab.planner.facts.kernels.grouping import group_by_node
 from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from trimtab.planner.scale_down.report.kernels.digests import write_sorted_uids
+from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-.0123456789", min_size=1, max_size=253)
 

@@ -7,7 +7,14 @@ import pytest
 from tests.builders.slack import NOW_S, cluster, decide, pod, spec, where
 from trimtab.clients.verdicts import going
 from trimtab.planner.model.values import Owner
-from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, drained, judged, read, write
+from trimtab.planner.scale_down.state import (
+    Slack,
+    UndoneDrains,
+    drained,
+    judged,
+    read_undone_drains,
+    write_undone_drains,
+)
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason
 
@@ -55,17 +62,17 @@ def test_a_drain_is_awaited_only_where_slack_was_there() -> None:
 @pytest.mark.parametrize("kept", [UndoneDrains(), DRAINED, UndoneDrains(0, 0, 3, NOW + MINUTE), UndoneDrains(times=1)])
 def test_the_state_is_read_as_it_was_written(kept: UndoneDrains) -> None:
     state = pb.ScaleDownState()
-    write(kept, state)
+    write_undone_drains(kept, state)
     assert state.HasField("undone_drains") == (kept != UndoneDrains())
-    assert read(state.undone_drains, NOW) == kept
+    assert read_undone_drains(state.undone_drains, NOW) == kept
 
 
 def test_times_that_cannot_be_count_as_those_that_can() -> None:
     state = pb.UndoneDrains(pod_count=-1, times=2**31 - 1)
     state.drain_time.seconds, state.until_time.seconds = 2**62, 2**62
-    assert read(state, NOW) == UndoneDrains(NOW, 0, 30, NOW + 24 * 60 * MINUTE)
+    assert read_undone_drains(state, NOW) == UndoneDrains(NOW, 0, 30, NOW + 24 * 60 * MINUTE)
     state.drain_time.seconds, state.until_time.seconds = -(2**62), -(2**62)
-    assert read(state, NOW) == UndoneDrains(0, 0, 30, 0)
+    assert read_undone_drains(state, NOW) == UndoneDrains(0, 0, 30, 0)
 
 
 ASKED = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.builders.simulation_walks import assert_same, copied
-from tests.reference.placement import refusals as naive_refusals
-from trimtab.planner.placement.kernels.refusals import refusals
+from tests.reference.placement import packing as naive_refusals
+from trimtab.planner.placement.kernels.packing import refusals
 from trimtab.planner.simulation.kernels import open_from_template
 from trimtab.planner.simulation.log import check_log
 

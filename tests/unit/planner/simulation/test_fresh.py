@@ -7,8 +7,7 @@ from tests.builders import simulation_walks
 from tests.builders.drain_sets import MIX, objects_of
 from tests.builders.kubernetes import snapshot_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
-from trimtab.planner.simulation.build import Simulation, build_simulation
-from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.build import Simulation, branch, build_simulation, go_over_to
 from trimtab.planner.simulation.kernels import cordon, place, remove, revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState

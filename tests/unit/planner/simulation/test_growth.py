@@ -12,7 +12,7 @@ from tests.builders.growing import GrowingCluster, growing_cluster, node_group, 
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.simulation_walks import SEEDS, Walk, assert_agree, assert_same, copied, walk_and_undo
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.simulation.fresh import to_keep
+from trimtab.planner.simulation.build import to_keep
 from trimtab.planner.simulation.growth import growth_rows
 from trimtab.planner.simulation.kernels import (
     close_node,

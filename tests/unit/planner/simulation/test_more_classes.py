@@ -23,9 +23,8 @@ from tests.builders.simulation_walks import (
     virtual_pods,
 )
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, TaintSpec, TolerationSpec
-from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
 from trimtab.planner.simulation.explain import masks
-from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.kernels import place
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import VirtualPod

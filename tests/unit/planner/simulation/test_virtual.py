@@ -26,9 +26,8 @@ from tests.builders.simulation_walks import (
 )
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements
-from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
 from trimtab.planner.simulation.explain import masks
-from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.kernels import close_node, open_node, place, remove, revert
 from trimtab.planner.simulation.state import CLOSED, OPEN
 from trimtab.planner.simulation.virtual import with_virtual

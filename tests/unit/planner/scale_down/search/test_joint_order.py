@@ -12,9 +12,9 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, pod_affinity, replica_set
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
-from tests.reference.scale_down.search.joint_order import without_order
+from tests.reference.scale_down.search.waves import without_order
 from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN
-from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
+from trimtab.planner.scale_down.search.kernels.waves import mark_without_order
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import cordon, place, remove
 

@@ -12,11 +12,9 @@ from tests.builders.columns import snapshot
 from tests.builders.drain_sets import SomeRows, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
 from tests.reference.scale_down.search.drain_sets import Loop
-from tests.reference.scale_down.search.later_room import hold
-from tests.reference.scale_down.search.wave_numbers import wave_numbers
+from tests.reference.scale_down.search.waves import hold, wave_numbers
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
-from trimtab.planner.scale_down.search.kernels.later_room import give_back_places, hold_places
-from trimtab.planner.scale_down.search.kernels.wave_numbers import WaveBudgets, number_waves
+from trimtab.planner.scale_down.search.kernels.waves import WaveBudgets, give_back_places, hold_places, number_waves
 from trimtab.planner.simulation.build import build_simulation
 
 

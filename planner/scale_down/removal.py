@@ -7,6 +7,20 @@ whole. Longest unneeded first, or, if balance is required, the largest of simila
 a disruption budget come last.
 Minimums need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
+
+Unneeded nodes that do not go yet because slack would lack room: new nodes are coming for it, or other nodes have to
+go first. While slack is built up, a placeholder without room is counted on a new node. Removing a similar node at the
+same time would only replace one by the other and evict pods. So no node goes that could hold such a placeholder;
+unneeded nodes stay unneeded and their timers continue. A placeholder for which no new node comes (its node group is at
+its maximum, a limit is reached) keeps no node, as it would do so forever. Slack is a share of the existing nodes. A
+node that can go because slack requests less after the whole plan does not go with only a few of the plan's nodes, while
+there is too little room for what slack still requests.
+
+How many nodes may go now: empty ones first, then drains; all-or-nothing groups only as a whole.
+
+Limits count deletions in progress. One all-or-nothing group may exceed them if anything is left at all: otherwise a
+group larger than the limit could never go, and small deletions would starve it.
+Source: Cluster Autoscaler, core/scaledown/budgets, ScaleDownBudgetProcessor.CropNodes.
 """
 
 from typing import NamedTuple
@@ -19,14 +33,136 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
-from trimtab.planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
-from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
-from trimtab.planner.scale_down.selection.whole_groups import sizes
-from trimtab.planner.scale_down.whole_gangs import whole_gangs
+from trimtab.planner.scale_down.whole_gangs import sizes, whole_gangs
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
+
+
+class Bucket(NamedTuple):
+    """Nodes that could go now, most preferred first: those of an `atomic` group, all of its `size` or
+    none, or others.
+    """
+
+    group: str
+    nodes: tuple[int, ...]
+    atomic: bool
+    size: int
+
+
+class Room(NamedTuple):
+    """Nodes that may still be deleted, and among them drained."""
+
+    total: int
+    drain: int
+
+
+class Crop(NamedTuple):
+    """Nodes that go now, in the order in which they were chosen."""
+
+    empty: tuple[int, ...]
+    drain: tuple[int, ...]
+
+
+def room(max_parallelism: int, max_drain: int, deleting: int, draining: int) -> Room:
+    """Return the remaining limits. deleting : all deletions in progress, `draining` among them."""
+    total = max(max_parallelism - deleting, 0)
+    return Room(total, min(max(max_drain - draining, 0), total))
+
+
+class _Cropper:
+    """The remaining limits while nodes are selected."""
+
+    def __init__(self, left: Room) -> None:
+        self.total = left.total
+        self.drain = left.drain
+        self.may_overflow = True
+
+    def admits(self, empty: int, drain: int) -> bool:
+        """Return whether an all-or-nothing group of this many nodes may go."""
+        if self.total >= empty + drain and self.drain >= drain:
+            return True
+        return self.may_overflow and self.total > 0 and (drain == 0 or self.drain > 0)
+
+    def take(self, empty: int, drain: int) -> None:
+        """Subtract nodes from the limits."""
+        self.total = max(self.total - empty - drain, 0)
+        self.drain = min(max(self.drain - drain, 0), self.total)
+
+
+def crop(empty: tuple[Bucket, ...], drain: tuple[Bucket, ...], left: Room) -> Crop:
+    """Return which of the empty nodes and of those to be drained go now, by node group in the given order.
+
+    An all-or-nothing group goes only whole: its empty and its other nodes together must be its size.
+    """
+    limits = _Cropper(left)
+    chosen_empty: list[int] = []
+    chosen_drain: list[int] = []
+    # Groups with empty nodes first; a group that may not go ends its half of the list, as upstream's does.
+    for half in _atomic_groups(empty, drain):
+        for bucket, bare, full in half:
+            if len(bare) + len(full) != bucket.size:
+                continue
+            if not limits.admits(len(bare), len(full)):
+                break
+            limits.may_overflow = False
+            limits.take(len(bare), len(full))
+            chosen_empty += bare
+            chosen_drain += full
+    for bucket in empty:
+        if not bucket.atomic:
+            some = bucket.nodes[: limits.total]
+            limits.take(len(some), 0)
+            chosen_empty += some
+    for bucket in drain:
+        if not bucket.atomic:
+            some = bucket.nodes[: limits.drain]
+            limits.take(0, len(some))
+            chosen_drain += some
+    return Crop(tuple(chosen_empty), tuple(chosen_drain))
+
+
+_Group = tuple[Bucket, tuple[int, ...], tuple[int, ...]]
+
+
+def _atomic_groups(empty: tuple[Bucket, ...], drain: tuple[Bucket, ...]) -> tuple[list[_Group], list[_Group]]:
+    """Return the all-or-nothing groups with their empty and their other nodes: those with empty nodes, the others."""
+    to_drain = {bucket.group: bucket.nodes for bucket in drain if bucket.atomic}
+    with_empty = [(bucket, bucket.nodes, to_drain.get(bucket.group, ())) for bucket in empty if bucket.atomic]
+    seen = {bucket.group for bucket, _, _ in with_empty}
+    none: tuple[int, ...] = ()
+    return with_empty, [(one, none, one.nodes) for one in drain if one.atomic and one.group not in seen]
+
+
+def awaited_by_slack(context: ScaleDownContext, nodes: Int32) -> Bool:
+    """Return which of the unneeded nodes : int32[U], their pods moved, could hold a placeholder that is on a new node.
+
+    bool[U]. For a placeholder, only amounts and static predicates are checked. O(placeholders + kinds · U · R).
+    """
+    held = np.zeros(len(nodes), np.bool_)
+    count = len(context.request.round.placeholders)
+    if not count:
+        return held
+    simulation = context.request.round.simulation
+    state = simulation.state
+    waiting = state.pod_node[-count:] >= simulation.node_count
+    for kind in np.unique(state.pod_class[-count:][waiting]).tolist():
+        enough = (state.resources.free[nodes] >= state.resources.need[kind]).all(axis=1)
+        held |= enough & (state.blocked[kind, state.node_class[nodes]] == 0)
+    return held
+
+
+def leaves_too_little(context: ScaleDownContext, going: Int32, slack_dependent: SlackDependentNodes) -> bool:
+    """Return whether slack, once `going` : int32 are gone, requests more than the whole plan leaves room for.
+
+    Only checked if one of them goes because slack requests less without the whole plan. O(N).
+    """
+    if not np.isin(going, slack_dependent.nodes).any():
+        return False
+    room = context.request.round.room
+    return bool((np.diff(room.bounds) - slack_dependent.dropped < room.demand.without(going)).any())
+
 
 Reason = reason_pb2.UnremovableReason
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.planner.scale_down.report.texts import NodeTexts
+from trimtab.planner.scale_down.answer import NodeTexts
 
 COUNT = 5
 TEXTS = st.sampled_from(["", "a", "b", "other"])

@@ -1,1 +1,0 @@
-"""Compiled writers of the wire format."""

@@ -1,1 +1,0 @@
-"""Select which of the unneeded nodes go now."""

@@ -31,6 +31,23 @@ def readable_form(message: Message) -> dict[str, Any]:
     return document
 
 
+def with_value(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a document of settings in which one field has another value, in place. path : "scaleDown.enabled", with a
+    backslash before each dot of a node group's name. Raises ValueError.
+    """
+    place, before = document, ""
+    parts = [one.replace("\\.", ".") for one in re.split(r"(?<!\\)\.", path)]
+    for index, part in enumerate(parts):
+        key = part if before == "nodeGroups" else re.sub("_([a-z])", lambda found: found[1].upper(), part)
+        if index == len(parts) - 1:
+            place[key] = value
+            break
+        place, before = place.setdefault(key, {}), key
+        if not isinstance(place, dict):
+            raise ValueError(f"{key} has no fields")
+    return document
+
+
 def setting_problem(message: str, field: str) -> str:
     """Return a planner's message about a setting with the field's path as the JSON form has it. field : the path as the
     contract has it, at the beginning of the message; "node_groups['a_b'].unneeded_time" is nodeGroups.a_b.unneededTime.

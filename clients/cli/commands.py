@@ -1,59 +1,40 @@
-"""The signatures of all commands, and nothing else: each makes one call from its options.
-
-A command has a parameter for each option, so the limit on parameters does not apply to this module.
-"""
+"""The commands: their options, and one call each. Modules that do the work are loaded when a command runs."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN
-from trimtab.clients.advice.result import MOST_PLANS
-from trimtab.clients.cli.decisions import read_decisions
-from trimtab.clients.cli.live.commands import app as live_commands
-from trimtab.clients.cli.options import (
-    ArchOption,
-    CapacityTypeOption,
-    ClusterOption,
-    ClustersOption,
-    ContextsOption,
-    FilesArgument,
-    GroupByOption,
-    HeadroomOption,
-    LimitOption,
-    LiveKubeconfigOption,
-    MaxInputOption,
-    NowOption,
-    OffersOption,
-    OutputOption,
-    PlannerOption,
-    PolicyOption,
-    PricesOption,
-    RatesOption,
-    SettingsOption,
-    StateOption,
-    TraceOption,
-    UsageMarginOption,
-    UsageOption,
-    VerboseOption,
+from trimtab.clients.cli.command_options import (
+    AdviseOptions,
+    CertificateOptions,
+    DemoOptions,
+    ExplainOptions,
+    ImportOptions,
+    LoadOptions,
+    PlanOptions,
+    RecordOptions,
+    ReplayOptions,
+    RightsizeOptions,
+    RunOptions,
+    SimulateOptions,
+    TopOptions,
 )
-from trimtab.clients.cli.output import Format
-from trimtab.clients.cli.plan_formats import PlanFormat
-from trimtab.clients.cli.price_lists.clouds import PricedCloud
-from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
-from trimtab.clients.decisions import NAMES
-from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.cli.options import EXPORTS, TABLE, PageSection, selected
 from trimtab.common.rpc.entry import end_without_reader
 from trimtab.common.rpc.extras import require_extra
-from trimtab.common.rpc.options import VersionOption
+from trimtab.common.rpc.options import VersionOption, add_command
+
+if TYPE_CHECKING:
+    from trimtab.clients.cli.plan import CommandOptions
 
 
 class _Commands(TyperGroup):
-    """The commands. One whose output nobody reads any more ends by SIGPIPE; typer would end it with exit code 1."""
+    """The commands. One whose output nobody reads any more ends by SIGPIPE; typer would end it with exit code 1. An
+    option that is another program's is answered with what it is here.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the requested command, and write what is left of its output."""
@@ -62,15 +43,27 @@ class _Commands(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             end_without_reader()
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":
+                from trimtab.clients.cli.known_options import explain_option
+
+                explain_option(error)
+            raise
         return result
 
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the commands in the order in which they are made."""
+        return list(self.commands)
 
+
+_HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_HELP,
 )
+admin = typer.Typer(cls=_Commands, no_args_is_help=True, help="Certificates, price lists, load for tests.")
 
 
 @app.callback()
@@ -109,390 +102,179 @@ def options(
     use(tls_ca, tls_cert, tls_key, tls_server_name, token_file)
 
 
-@app.command()
-def demo(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="your own cluster, instead of the built-in ones"),
-    ] = None,
-    prices: PricesOption = None,
-    verbose: VerboseOption = False,
-) -> None:
+def demo(asked: DemoOptions) -> None:
     """Run planner, actuator and a simulated cluster on this machine, and show how they work on real data."""
     require_extra("planner", "trimtab demo")
     require_extra("actuator", "trimtab demo")
     from trimtab.clients.cli.demo.command import demo as run
+    from trimtab.clients.cli.price_files import given_prices
 
-    run(files or [], prices, verbose=verbose)
+    run(asked.files or (), given_prices(asked.prices), verbose=asked.verbose)
 
 
-@app.command()
-def plan(
-    files: FilesArgument = None,
-    planner: PlannerOption = None,
-    decision: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"{', '.join(NAMES)}; may be repeated; default scale-up and scale-down, and the others where input or "
-            "settings ask for them",
-        ),
-    ] = None,
-    settings: SettingsOption = None,
-    state: StateOption = None,
-    now: NowOption = None,
-    group_by: GroupByOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    cluster: ClustersOption = None,
-    usage: UsageOption = None,
-    offers: OffersOption = None,
-    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
-    verbose: VerboseOption = False,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: Annotated[
-        PlanFormat,
-        typer.Option("-o", "--output", help="output format; the last two print objects that hold the plan's slack"),
-    ] = PlanFormat.TABLE,
-    advice: Annotated[
-        bool | None,
-        typer.Option(
-            "--advice/--no-advice", help="also say what to change so that more nodes could go; default: in tables only"
-        ),
-    ] = None,
-) -> None:
+def plan(asked: PlanOptions) -> None:
     """Make a plan of each cluster: which node groups grow for which pods, which nodes go, and why the others stay."""
-    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.decisions import read_decisions
     from trimtab.clients.cli.plan import plan as run
 
-    asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
-    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
-    if len(options.clusters) > 1 and output.export is None:
+    given, decisions = _command_options(asked), read_decisions(asked.decision or ())
+    export = asked.output.form if asked.output.form in EXPORTS else None
+    if _wrote_page(given, asked):
+        return
+    if len(given.clusters) > 1 and export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
-        plan_several(options, read_decisions(decision or []))
+        plan_several(given, decisions)
         return
-    advice = output is PlanFormat.TABLE if advice is None else advice
-    run(options, read_decisions(decision or []), output.export, with_advice=advice)
+    advice = asked.output == TABLE if asked.advice is None else asked.advice
+    run(given, decisions, export, with_advice=advice)
 
 
-@app.command()
-def advise(
-    files: FilesArgument = None,
-    planner: PlannerOption = None,
-    settings: SettingsOption = None,
-    state: StateOption = None,
-    now: NowOption = None,
-    group_by: GroupByOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    offers: OffersOption = None,
-    cluster: ClustersOption = None,
-    usage: UsageOption = None,
-    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
-    most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: OutputOption = Format.TABLE,
-) -> None:
+def _wrote_page(given: "CommandOptions", asked: Any) -> bool:
+    """Write the page that `-o html=FILE` asks for; return whether it does."""
+    if asked.output.page is None:
+        _refuse_page_options(asked)
+        return False
+    from trimtab.clients.cli.report.command import report
+
+    report(given, asked.output.page, from_start=asked.from_start)
+    return True
+
+
+def _refuse_page_options(asked: PageSection) -> None:
+    if asked.title or asked.from_start:
+        raise typer.BadParameter("--title and --from-start are for pages: give -o html=FILE")
+
+
+def _command_options(asked: Any, **others: Any) -> "CommandOptions":
+    from trimtab.clients.cli.plan import CommandOptions
+
+    return selected(CommandOptions, asked, output=asked.output.format, **others)
+
+
+def advise(asked: AdviseOptions) -> None:
     """Say what to change in settings and objects so that more nodes could go, and what each change would free; of
     several clusters in one table.
     """
     from trimtab.clients.cli.advise import advise as run
-    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.advise_several import advise_several
 
-    asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
-    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
-    if len(options.clusters) > 1:
-        from trimtab.clients.cli.advise_several import advise_several
-
-        advise_several(options, most_plans)
-        return
-    run(options, most_plans)
+    given = _command_options(asked)
+    (advise_several if len(given.clusters) > 1 else run)(given, asked.most_plans)
 
 
-@app.command()
-def rightsize(
-    files: FilesArgument = None,
-    offers: OffersOption = None,
-    level: Annotated[Level, typer.Option(help="instance types that new nodes may have")] = Level.ANY,
-    headroom: HeadroomOption = None,
-    max_pools: Annotated[int, typer.Option(min=0, help="most pools; 0 = any number")] = 0,
-    min_nodes: Annotated[int, typer.Option(min=0, help="least nodes of a pool")] = 0,
-    max_nodes: Annotated[int, typer.Option(min=0, help="most nodes of a pool; 0 = any number")] = 0,
-    capacity_type: CapacityTypeOption = "on-demand",
-    arch: ArchOption = None,
-    planner: PlannerOption = None,
-    now: NowOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: Annotated[
-        RightsizeFormat,
-        typer.Option("-o", "--output", help="output format; the last three print objects of the chosen pools"),
-    ] = RightsizeFormat.TABLE,
-) -> None:
+def rightsize(asked: RightsizeOptions) -> None:
     """Say which pools of machines would hold a cluster's pods for the least money, and what that saves."""
-    from trimtab.clients.cli.plan import CommandOptions
-    from trimtab.clients.cli.rightsize.command import RightsizeOptions
     from trimtab.clients.cli.rightsize.command import rightsize as run
 
-    options = CommandOptions(
-        tuple(files or ()), planner, now=now, prices=prices, rates=rates, max_input_bytes=max_input_bytes,
-        contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers,
-    )  # fmt: skip
-    run(options, RightsizeOptions(level, headroom, max_pools, min_nodes, max_nodes, capacity_type, arch, output))
+    run(_command_options(asked), asked)
 
 
-@app.command()
-def fit(
-    files: FilesArgument = None,
-    pod: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMESPACE/NAME", help="check only this pod, bound or pending; may be repeated"),
-    ] = None,
-    planner: PlannerOption = None,
-    settings: SettingsOption = None,
-    now: NowOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: OutputOption = Format.JSON,
-) -> None:
-    """Show on which nodes each pending pod fits, and why not on the others; JSON is one object per line."""
-    from trimtab.clients.cli.fit import fit as run
-    from trimtab.clients.cli.plan import CommandOptions
-
-    options = CommandOptions(tuple(files or ()), planner, settings, now=now, output=output)
-    options = replace(options, max_input_bytes=max_input_bytes, contexts=tuple(context or ()), kubeconfig=kubeconfig)
-    run(options, pod or [])
-
-
-@app.command()
-def explain(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|deploy/NAMESPACE/NAME|placeholder/NAME|slack",
-            help="the cluster, then the subject",
-        ),
-    ],
-    planner: PlannerOption = None,
-    settings: SettingsOption = None,
-    state: StateOption = None,
-    now: NowOption = None,
-    group_by: GroupByOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    offers: OffersOption = None,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Explain why a pod is not scheduled, why a node is not removed, or what room slack holds, where and why."""
+def explain(asked: ExplainOptions) -> None:
+    """Explain why a pod is not scheduled, why a node is not removed, what room slack holds, or on which nodes pods fit
+    (with -o json an object per line).
+    """
     from trimtab.clients.cli.explain.command import explain as run
-    from trimtab.clients.cli.plan import CommandOptions
 
-    asked = (planner, settings, state, now, output, group_by)
-    options = CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices, rates=rates)
-    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers))
+    run(_command_options(asked))
 
 
-@app.command()
-def certificates(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory to write to; created if missing")],
-    namespace: Annotated[str, typer.Option(help="Kubernetes namespace of the services and of the Secrets")] = "trimtab",
-    days: Annotated[
-        int, typer.Option(min=1, max=3650, help="validity of the certificates; the CA's is ten years")
-    ] = 365,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SERVICE=HOST", help="additional DNS name or IP address of a service; may be repeated"),
-    ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="issue new certificates from the existing CA")] = False,
-) -> None:
-    """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
-    from trimtab.clients.cli.certificates.command import certificates as run
+def top(asked: TopOptions) -> None:
+    """Show nodes, packing, money, pending pods and deletions on a live screen or a page: of the current context's
+    cluster, of files, of a recording round by round.
+    """
+    if asked.status:
+        from trimtab.clients.cli.live.status import status
 
-    run(directory, namespace, days, tuple(name or ()), renew=renew)
+        status(asked)
+        return
+    from trimtab.clients.cli.top.command import top as run
+
+    run(_command_options(asked), asked)
 
 
-@app.command()
-def simulate(
-    scenario: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="SCENARIO|RECORDING",
-            help="what to simulate: YAML, see --schema; kubectl's objects; or recorded rounds, *.trimtab",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE|upstream", help="settings, or the built-in policy; repeat to compare several"),
-    ] = None,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH=VALUE,…", help="simulate each value of a settings field; may be repeated"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="seed, instead of the scenario's")] = None,
-    processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one per core")] = 0,
-    dask: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786"),
-    ] = "",
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here and do not repeat them")
-    ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the result, for `trimtab report`")] = None,
-    recommend: Annotated[
-        bool,
-        typer.Option("--recommend", help="name the cheapest settings within all limits; exit code 1 if none"),
-    ] = False,
-    limit: LimitOption = None,
-    prices: PricesOption = None,
-    offers: OffersOption = None,
-    trace: TraceOption = None,
-    policy: PolicyOption = None,
-    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
-    output: OutputOption = Format.TABLE,
-) -> None:
+def simulate(asked: SimulateOptions) -> None:
     """Simulate a cluster on virtual time, with the real planner and actuator; compare settings on the same load."""
     require_extra("planner", "trimtab simulate")
     require_extra("actuator", "trimtab simulate")
-    from trimtab.clients.cli.simulate.command import SimulateOptions, print_schema
     from trimtab.clients.cli.simulate.command import simulate as run
 
-    if schema:
-        print_schema()
+    page, files = asked.output.page, asked.scenario or []
+    if page is None:
+        _refuse_page_options(asked)
+        run(asked)
         return
-    asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ()), offers))
-
-
-@app.command()
-def report(
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="HTML page to write")],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FILE...]",
-            help="output of `trimtab simulate --save`, recordings, or the objects of a cluster",
-            show_default=False,
-        ),
-    ] = None,
-    planner: PlannerOption = None,
-    settings: SettingsOption = None,
-    now: NowOption = None,
-    group_by: GroupByOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    offers: OffersOption = None,
-    cluster: ClustersOption = None,
-    usage: UsageOption = None,
-    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page")] = "",
-    from_start: Annotated[
-        bool,
-        typer.Option("--from-start", help="overlay several by the time since the start of each, not by date and time"),
-    ] = False,
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-) -> None:
-    """Write a self-contained page about a simulation, recorded rounds, or what a cluster could save and what prevents
-    it.
-    """
     from trimtab.clients.cli.plan import CommandOptions
-    from trimtab.clients.cli.report.command import report as run
+    from trimtab.clients.cli.report.command import is_result, report, simulated, write_page
 
-    asked = (planner, settings, None, now, Format.TABLE, group_by, False, max_input_bytes, prices, rates)
-    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100, offers)
-    run(options, out, from_start=from_start)
-
-
-@app.command()
-def top(
-    files: FilesArgument = None,
-    planner: PlannerOption = None,
-    actuator: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="show the deletions of this actuator; it gets no orders"),
-    ] = None,
-    context: ContextsOption = None,
-    kubeconfig: LiveKubeconfigOption = None,
-    settings: SettingsOption = None,
-    now: NowOption = None,
-    group_by: GroupByOption = None,
-    prices: PricesOption = None,
-    rates: RatesOption = None,
-    offers: OffersOption = None,
-    interval: Annotated[float, typer.Option(min=0.5, help="seconds between two plans of a live cluster")] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False,
-    demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False,
-    cluster_name: ClusterOption = "",
-    state_config_map: Annotated[
-        str,
-        typer.Option(metavar="NAMESPACE/NAME", help="begin with the timers that a loop keeps in this ConfigMap"),
-    ] = "",
-    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-) -> None:
-    """Show nodes, packing, money, pending pods and deletions on a live screen: of the current context's cluster, of
-    files, of a recording round by round.
-    """
-    from trimtab.clients.cli.plan import CommandOptions
-    from trimtab.clients.cli.top.command import TopOptions
-    from trimtab.clients.cli.top.command import top as run
-
-    given = CommandOptions(tuple(files or ()), planner, settings, now=now, group_by=group_by, prices=prices)
-    given = replace(given, max_input_bytes=max_input_bytes, rates=rates, contexts=tuple(context or ()))
-    given = replace(given, kubeconfig=kubeconfig, offers=offers)
-    run(TopOptions(given, actuator, interval, once, demo, cluster_name, state_config_map))
+    if len(files) > 1 or (files and is_result(files[0])):
+        report(CommandOptions(tuple(files), title=asked.title), page, from_start=asked.from_start)
+        return
+    run(asked, lambda document: write_page(page, simulated(document, asked.from_start), asked.title))
 
 
-prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")
+def certificates(asked: CertificateOptions) -> None:
+    """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
+    from trimtab.clients.cli.certificates.command import certificates as run
+
+    run(asked.directory, asked.namespace, asked.days, asked.name or (), renew=asked.renew)
 
 
-@prices_commands.command("import")
-def import_prices(
-    cloud: Annotated[PricedCloud, typer.Argument(help="whose price list it is")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="what the cloud's own command line or price API wrote, as JSON"),
-    ],
-    region: Annotated[
-        str, typer.Option(metavar="NAME", help="the region whose prices are wanted, if the lists have several")
-    ] = "",
-) -> None:
-    """Print the published prices of a cloud's instance types as a price file."""
+def import_prices(asked: ImportOptions) -> None:
+    """Print the published prices of a cloud's instance types as a price file, for --prices."""
     from trimtab.clients.cli.price_lists.command import import_prices as run
 
-    run(cloud, files, region)
+    run(asked.cloud, asked.files, asked.region)
 
 
-@prices_commands.callback()
-def prices() -> None:
-    """Make price files for --prices."""
+def load(asked: LoadOptions) -> None:
+    """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
+    from trimtab.clients.cli.live.load import load as run
+
+    run(asked)
 
 
-app.add_typer(prices_commands, name="prices")
+def run(asked: RunOptions) -> None:
+    """Autoscale a live cluster: snapshot, plan, act, repeat; or restrict an existing autoscaler to the nodes of the
+    plan; or only count what would be done. Logs go to stderr: text has a line for each round in which something has
+    changed, JSON an object for each round.
+    """
+    from trimtab.clients.cli.live.run import run as go
+
+    go(asked)
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    from importlib.metadata import version as installed
+def record(asked: RecordOptions) -> None:
+    """Record a live cluster, round by round: the planner's input and its answers."""
+    from trimtab.clients.cli.live.record import record as go
 
-    typer.echo(installed("trimtab"))
+    go(asked)
 
 
-app.add_typer(live_commands)
+def replay(asked: ReplayOptions) -> None:
+    """Run a recording through a planner and show every difference from the recorded answers, exit code 1 if any; with
+    -o html=FILE write a page about the recorded rounds.
+    """
+    given = _command_options(asked)
+    if _wrote_page(given, asked):
+        return
+    from trimtab.clients.cli.live.replay import replay as go
+
+    go(asked)
+
+
+FIRST, LOOP, MORE = "Look at a cluster", "Autoscale it", "Try and keep"
+add_command(app, demo, DemoOptions, name="demo", rich_help_panel=FIRST)
+add_command(app, plan, PlanOptions, name="plan", rich_help_panel=FIRST)
+add_command(app, explain, ExplainOptions, name="explain", rich_help_panel=FIRST)
+add_command(app, advise, AdviseOptions, name="advise", rich_help_panel=FIRST)
+add_command(app, rightsize, RightsizeOptions, name="rightsize", rich_help_panel=FIRST)
+add_command(app, top, TopOptions, name="top", rich_help_panel=FIRST)
+add_command(app, run, RunOptions, name="run", rich_help_panel=LOOP)
+add_command(app, simulate, SimulateOptions, name="simulate", rich_help_panel=MORE)
+add_command(app, record, RecordOptions, name="record", rich_help_panel=MORE)
+add_command(app, replay, ReplayOptions, name="replay", rich_help_panel=MORE)
+app.add_typer(admin, name="admin", rich_help_panel=MORE, context_settings=_HELP)
+add_command(admin, certificates, CertificateOptions, name="certificates")
+add_command(admin, import_prices, ImportOptions, name="import-prices")
+add_command(admin, load, LoadOptions, name="load")

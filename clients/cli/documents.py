@@ -4,7 +4,7 @@ Never guesses: an unknown key, a key given twice or a value of the wrong kind is
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
+from trimtab.clients.json_form import json_form, with_value
 from trimtab.common.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
 from trimtab.common.documents.loading import DocumentError, NotADocumentError, load_document
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -28,12 +29,30 @@ _STATE_REMEDY = (
 )
 
 
-def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
-    """Read a settings file; no file gives default settings. Errors: UsageError."""
-    if path is None:
-        return plan_pb2.PlanSettings()
-    with _naming("settings", path):
-        return _into(plan_pb2.PlanSettings(), _document(path))
+def read_settings(path: Path | None, changes: Iterable[str] = ()) -> plan_pb2.PlanSettings:
+    """Read a settings file, and changes such as "scaleDown.utilizationThreshold=0.4" over it; neither gives default
+    settings. Errors: UsageError.
+    """
+    settings = plan_pb2.PlanSettings()
+    if path is not None:
+        with _naming("settings", path):
+            _into(settings, _document(path))
+    for text in changes:
+        settings = _changed(settings, text)
+    return settings
+
+
+def _changed(settings: plan_pb2.PlanSettings, text: str) -> plan_pb2.PlanSettings:
+    """Return settings with one value of `--set`. Errors: UsageError."""
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise UsageError(f"--set {text}: give KEY=VALUE, such as scaleDown.utilizationThreshold=0.4")
+    try:
+        return settings_of(with_value(json_form(settings), path, load_document(value)))
+    except DocumentError:
+        raise UsageError(f"--set {text}: the value is not YAML") from None
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"--set {text}: {error}") from None
 
 
 def settings_of(document: Any) -> plan_pb2.PlanSettings:

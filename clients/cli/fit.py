@@ -1,6 +1,6 @@
-"""`trimtab fit`: for each pending pod and each node, whether the pod fits and which predicates fail. One JSON object
-per line: {"pod": "ns/name", "node": "n1", "fits": false, "reasons": ["TAINT_NOT_TOLERATED"]}, and "insufficient" with
-the names of missing resources, if any.
+"""`trimtab explain FILE fit`: for each pending pod and each node, whether the pod fits and which predicates fail. One
+JSON object per line: {"pod": "ns/name", "node": "n1", "fits": false, "reasons": ["TAINT_NOT_TOLERATED"]}, and
+"insufficient" with the names of missing resources, if any.
 """
 
 import sys
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
@@ -22,9 +21,6 @@ _LINES_AT_ONCE = 4096
 
 def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     """Ask which pods fit where and print it; `pods` as "namespace/name", bound or not; none = all waiting ones."""
-    for pod in pods:
-        if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
-            raise UsageError(f"--pod {pod}: write it as NAMESPACE/NAME")
     request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
     snapshot = options.read(needs_nodes=True)

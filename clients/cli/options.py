@@ -1,12 +1,134 @@
-"""Options and arguments that several commands share: each has one name, type and help text."""
+"""The options of all commands, as sections: each option has one name, type, meaning and help text. A command's options
+are a dataclass of sections and of its own fields. Reads no file.
+"""
 
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from trimtab.clients.cli.output import Format
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.common.rpc.options import (
+    AnonymousOption,
+    LogFormatOption,
+    LogLevelOption,
+    PlaintextOption,
+    PolicyOption,
+)
 
+Section = TypeVar("Section")
+INPUT, MONEY, SERVICES, PAGE = "Input", "Money", "Planner and settings", "Page"
+LIVE, ACTS, REPORTS = "Cluster", "What it does", "Reports"
+"""Panels of `--help`, in the order of sections."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """`-o`. form : such as "json"; page : the file of `html=FILE`, None = another form."""
+
+    form: str = "table"
+    page: Path | None = None
+
+    @property
+    def format(self) -> Format:
+        """How a document is printed; exports are YAML."""
+        return Format(self.form) if self.form in {one.value for one in Format} else Format.YAML
+
+    def __str__(self) -> str:
+        return self.form if self.page is None else f"html={self.page}"
+
+
+TABLE: Final = Output()
+BUFFERS: Final = "capacity-buffers"
+EXPORTS: Final = (BUFFERS, "pause-pods")
+"""Forms of `trimtab plan` that are objects, which keep the slack of an answer."""
+
+
+class Level(StrEnum):
+    """Which instance types new nodes may have."""
+
+    SAME_TYPES = "same-types"
+    SAME_FAMILY = "same-family"
+    ANY = "any"
+
+
+class PoolExport(StrEnum):
+    """Forms of `trimtab rightsize` that are objects of the chosen pools."""
+
+    NODE_GROUPS = "nodegroups"
+    KARPENTER = "karpenter"
+    CLUSTER_API = "clusterapi"
+
+
+class _OutputForms:
+    """Reads `-o`: one of some forms, or `html=FILE` where pages are written."""
+
+    __name__ = "output"
+
+    def __init__(self, *forms: str, page: bool = False) -> None:
+        self.forms, self.page = forms, page
+        self.names = (*forms, *(["html=FILE"] if page else []))
+
+    def __call__(self, text: str) -> Output:
+        form, _, file = str(text).partition("=")
+        if form == "html" and self.page:
+            if not file:
+                raise typer.BadParameter(f"{text}: name the page to write: html=FILE")
+            return Output(form, Path(file))
+        if file or form not in self.forms:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(self.names)}")
+        return Output(form)
+
+
+_TABLES, _PLANS = _OutputForms("table", "json", "yaml"), _OutputForms("table", "json", "yaml", page=True)
+_SLACK = _OutputForms("table", "json", "yaml", *EXPORTS, page=True)
+_POOLS = _OutputForms("table", "json", "yaml", *PoolExport)
+_FORM = "table, json, yaml, or html=FILE: a page that works offline"
+
+OutputOption = Annotated[
+    Output, typer.Option("-o", "--output", parser=_TABLES, metavar="FORM", help="table, json or yaml")
+]
+PageOption = Annotated[Output, typer.Option("-o", "--output", parser=_PLANS, metavar="FORM", help=_FORM)]
+SlackOutputOption = Annotated[
+    Output,
+    typer.Option(
+        "-o", "--output", parser=_SLACK, metavar="FORM",
+        help=f"{_FORM}; or objects that hold the plan's slack: capacity-buffers, pause-pods",
+    ),
+]  # fmt: skip
+PoolOutputOption = Annotated[
+    Output,
+    typer.Option(
+        "-o", "--output", parser=_POOLS, metavar="FORM",
+        help="table, json, yaml; or objects of the chosen pools: nodegroups, karpenter, clusterapi",
+    ),
+]  # fmt: skip
+OffersOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML", rich_help_panel=MONEY
+    ),
+]
+PricesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE|RATES",
+        help="prices of instance types, groups and labels, CSV or YAML; or of a core and a GiB an hour for nodes "
+        "without another price: cpu=0.03,memory=0.004; may be given once each",
+        rich_help_panel=MONEY,
+    ),
+]
+GroupByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL,…",
+        help="labels that define node groups; default: node pool, instance type and zone; none: no groups",
+        rich_help_panel=INPUT,
+    ),
+]
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -15,151 +137,222 @@ FilesArgument = Annotated[
         show_default=False,
     ),
 ]
-ContextsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--context", metavar="NAME", help="read this context's live cluster once; may be repeated for several clusters"
-    ),
-]
-ClustersOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cluster",
-        metavar="NAME=FILE",
-        help="a cluster with its name; repeat a name for more files, other names for more clusters",
-    ),
-]
-LiveKubeconfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig", metavar="FILE", help="read a live cluster; without --context, the file's current context"
-    ),
-]
-RatesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RESOURCE=PRICE,…",
-        help="an hour's price of a core and of a GiB, for nodes without another price: cpu=0.03,memory=0.004",
-    ),
-]
 PlannerOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
-]
-SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
-StateOption = Annotated[Path | None, typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON")]
-NowOption = Annotated[
-    str | None, typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds")
-]  # fmt: skip
-GroupByOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="LABEL,…",
-        help="labels that define node groups; default: node pool, instance type and zone; none: no groups",
-    ),
+    typer.Option(metavar="HOST:PORT", help="a running planner; default: decide in process", rich_help_panel=SERVICES),
 ]
-LimitOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
-]
-TraceOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),
-]
-PolicyOption = Annotated[
+DecisionOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--policy",
-        metavar="external:COMMAND",
-        help="simulate also with a program that decides instead of the planner; may be repeated",
+        metavar="NAME",
+        help="scale-up, scale-down, slack, pod-costs, replacement, capacity-requests; may be repeated; default: those "
+        "that input and settings ask for",
+        rich_help_panel=SERVICES,
     ),
 ]
-PricesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
+ActuatorOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the actuator", rich_help_panel=SERVICES)]
+IntervalOption = Annotated[
+    float,
+    typer.Option(
+        "--interval", min=0.1, help="seconds from the start of a round to the start of the next", rich_help_panel=ACTS
+    ),
 ]
-OffersOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML"),
-]
-HeadroomOption = Annotated[
-    str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
-]
-CapacityTypeOption = Annotated[
-    str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
-]
-ArchOption = Annotated[
-    str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
+RoundsOption = Annotated[int, typer.Option(min=0, help="end after this many rounds; 0 = never", rich_help_panel=ACTS)]
+VerboseOption = Annotated[
+    bool, typer.Option("-v", "--verbose", help="show every node, all advice, and the reason codes")
 ]
 UsageOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|URL",
         help="what pods use, for advice and to show: a PodMetricsList, answers of Prometheus, or its address",
+        rich_help_panel=INPUT,
     ),
 ]
-UsageMarginOption = Annotated[
-    float,
-    typer.Option(
-        metavar="PERCENT",
-        min=0,
-        help="how far above their use --usage advice would leave requests, in per cent of the use",
-    ),
-]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
-MaxInputOption = Annotated[
-    int, typer.Option(metavar="BYTES", min=1, help="largest accepted FILE in bytes, uncompressed")
-]
-OutputOption = Annotated[Format, typer.Option("-o", "--output", help="output format")]
-KubeconfigOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config or the pod's service account")
-]
-ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one")]
-GroupsOption = Annotated[
-    list[Path] | None, typer.Option("--node-groups", metavar="FILE", help="NodeGroup objects; may be repeated")
-]
-DecisionOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default: all that the planner offers"),
-]
-IntervalOption = Annotated[
-    float, typer.Option(min=0.1, help="seconds from the start of a round to the start of the next")
-]
-ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
-StateMapOption = Annotated[
-    str, typer.Option(help='ConfigMap that keeps node timers across restarts and leader changes; "" = none')
-]
-StateFileOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="keep node timers in this file instead of the ConfigMap")
-]
-StateAgeOption = Annotated[float, typer.Option(min=0, help="seconds without a round after which all timers restart")]
-ApplyPodCostsOption = Annotated[
-    bool,
-    typer.Option(
-        "--apply-pod-costs", help="have the actuator write pod deletion costs; otherwise they are only recommended"
-    ),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")]
-ReplaceOption = Annotated[
-    bool,
-    typer.Option("--replace", help="ask for replacements too, and have the actuator carry them out wave by wave"),
-]
-AdviseOnlyOption = Annotated[
-    bool,
-    typer.Option(
-        "--advise-only",
-        help="take all decisions, replacements too, carry nothing out, and count what it would have cost and saved",
-    ),
-]
-LoopMetricsOption = Annotated[
-    str,
-    typer.Option(metavar="HOST:PORT", help='address of the metrics of gangs and of --advise-only; "" = none'),
-]
-RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
-LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
-LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]
-LoopActuatorOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
-]  # fmt: skip
-WebOption = Annotated[
-    str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsSection:
+    """Settings of plans."""
+
+    settings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON", rich_help_panel=SERVICES)
+    ] = None
+    set_values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="one setting, over those of --settings: scaleDown.utilizationThreshold=0.4; may be repeated",
+            rich_help_panel=SERVICES,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSection:
+    """The clusters to read."""
+
+    files: FilesArgument = None
+    contexts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context",
+            metavar="NAME",
+            help="read this context's live cluster once; may be repeated for several clusters",
+            rich_help_panel=INPUT,
+        ),
+    ] = None
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="read a live cluster; without --context, the file's current context",
+            rich_help_panel=INPUT,
+        ),
+    ] = None
+    max_input_bytes: Annotated[
+        int, typer.Option(metavar="BYTES", min=1, help="largest FILE, uncompressed", rich_help_panel=INPUT)
+    ] = MAX_INPUT_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClustersSection:
+    """Several clusters from files."""
+
+    named: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME=FILE",
+            help="a cluster with its name; repeat a name for more files, other names for more clusters",
+            rich_help_panel=INPUT,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerSection(SettingsSection):
+    """Who decides, by which settings, when."""
+
+    planner: PlannerOption = None
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds", rich_help_panel=SERVICES),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoneySection:
+    """Prices."""
+
+    prices: PricesOption = None
+    offers: OffersOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedSection(MoneySection, PlannerSection, InputSection):
+    """A cluster to plan for, with its groups."""
+
+    group_by: GroupByOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateSection:
+    """Where timers begin."""
+
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON", rich_help_panel=SERVICES),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSection:
+    """What pods use."""
+
+    usage: UsageOption = None
+    usage_margin: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT",
+            min=0,
+            help="how far above their use --usage advice would leave requests, in per cent of the use",
+            rich_help_panel=INPUT,
+        ),
+    ] = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionSection:
+    """One live cluster."""
+
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="default: $KUBECONFIG, ~/.kube/config or the pod's service account",
+            rich_help_panel=LIVE,
+        ),
+    ] = None
+    context: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one", rich_help_panel=LIVE),
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSection(ConnectionSection, SettingsSection):
+    """One live cluster that is followed, and its settings."""
+
+    node_groups: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="NodeGroup objects; may be repeated", rich_help_panel=LIVE),
+    ] = None
+    cluster_name: Annotated[
+        str, typer.Option(metavar="NAME", help="name of the cluster in requests and logs", rich_help_panel=LIVE)
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSection:
+    """A page: its text, and how several inputs share it."""
+
+    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page", rich_help_panel=PAGE)] = ""
+    from_start: Annotated[
+        bool,
+        typer.Option(
+            "--from-start",
+            help="a page of several overlays them by the time since the start of each, not by date and time",
+            rich_help_panel=PAGE,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortSection:
+    """A port on the network."""
+
+    policy: PolicyOption = None
+    allow_plaintext_on_network: PlaintextOption = False
+    allow_anonymous_on_network: AnonymousOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSection:
+    """Logs."""
+
+    log_level: LogLevelOption = "info"
+    log_format: LogFormatOption = None
+
+
+def selected(kind: type[Section], options: Any, **others: Any) -> Section:
+    """Return the fields of a section, taken from the options of a command, lists as tuples; `others` are fields with
+    other values.
+    """
+    found: dict[str, Any] = {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        value = getattr(options, one.name, None)
+        if value is not None:
+            found[one.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**found | others)

@@ -11,17 +11,15 @@ from trimtab.clients.advice import DEFAULT_MARGIN
 from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
-from trimtab.clients.cli.exports.slack import exported
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.offer_files import OfferFile, read_offers
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
-from trimtab.clients.cli.plan_formats import Export
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
-from trimtab.clients.cli.rates import read_rates
+from trimtab.clients.cli.slack_objects import exported
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
@@ -42,7 +40,7 @@ class CommandOptions:
     `--help` describes it. `files` : the arguments; `max_input_bytes` : of one file, decompressed.
     """
 
-    files: tuple[Path, ...]
+    files: tuple[Path, ...] = ()
     planner: str | None = None
     settings: Path | None = None
     state: Path | None = None
@@ -51,19 +49,19 @@ class CommandOptions:
     group_by: str | None = None
     verbose: bool = False
     max_input_bytes: int = MAX_INPUT_BYTES
-    prices: Path | None = None
-    rates: str | None = None
+    prices: tuple[str | Path, ...] = ()
     contexts: tuple[str, ...] = ()
     kubeconfig: Path | None = None
     named: tuple[str, ...] = ()
     title: str = ""
     usage: str | None = None
-    usage_margin: float = DEFAULT_MARGIN
+    usage_margin: float = 100 * DEFAULT_MARGIN
     offers: Path | None = None
+    set_values: tuple[str, ...] = ()
 
     def usage_of(self, view: ClusterView) -> ClusterUsage | None:
         """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
-        return read_usage(self.usage, view, self.usage_margin) if self.usage is not None else None
+        return read_usage(self.usage, view, self.usage_margin / 100) if self.usage is not None else None
 
     @cached_property
     def clusters(self) -> list[ClusterInput]:
@@ -158,15 +156,12 @@ class CommandOptions:
 
     @cached_property
     def prices_of_file(self) -> Prices | None:
-        """The prices of `--prices` and `--rates`, read once; None = not given. Errors: UsageError."""
-        rates = read_rates(self.rates)
-        if self.prices is not None:
-            return read_prices(self.prices, rates)
-        return Prices(rates=rates) if rates is not None else None
+        """The prices of `--prices`, read once; None = not given. Errors: UsageError."""
+        return given_prices(self.prices)
 
     def request(self) -> plan_pb2.PlanRequest:
         """Read everything but the cluster: its errors are then reported before a large file is read."""
-        request = plan_pb2.PlanRequest(settings=read_settings(self.settings), now=self.moment())
+        request = plan_pb2.PlanRequest(settings=read_settings(self.settings, self.set_values), now=self.moment())
         state = read_state(self.state)
         if state is not None:
             request.state.CopyFrom(state)
@@ -205,12 +200,12 @@ def orphaned_note(pods: Sequence[tuple[str, str]]) -> str:
 def plan(
     options: CommandOptions,
     decisions: Sequence[plan_pb2.Decision.Code.ValueType],
-    export: Export | None = None,
+    export: str | None = None,
     *,
     with_advice: bool = False,
 ) -> None:
     """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests;
-    with_advice : also what to change so that more nodes could go.
+    export : a form of `exported`; with_advice : also what to change so that more nodes could go.
     """
     from trimtab.clients.cli.advice import advice_beside
 

@@ -15,7 +15,7 @@ are left out with a note. Errors name file and line.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +26,7 @@ from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices
-from trimtab.clients.cli.rates import Rates
+from trimtab.clients.cli.rates import Rates, read_rates
 from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.common.documents.loading import DocumentError, compose_document, line_of
 from trimtab.prices import is_price
@@ -51,6 +51,19 @@ class _PriceLine(NamedTuple):
 
     def __str__(self) -> str:
         return str(self.machine or (f"group {self.group}" if self.group else f"label {self.label}"))
+
+
+def given_prices(texts: Iterable[str | Path] | None) -> Prices | None:
+    """Return the prices of `--prices`: of a file, of resources, or of both; None = not given. Errors: UsageError."""
+    files = [Path(one) for one in texts or () if "=" not in str(one) or Path(one).exists()]
+    rates = [str(one) for one in texts or () if Path(one) not in files]
+    for what in (files, rates):
+        if len(what) > 1:
+            raise UsageError(f"--prices {what[1]}: give one file, and prices of resources once: cpu=0.03,memory=0.004")
+    of_resources = read_rates(rates[0]) if rates else None
+    if files:
+        return read_prices(files[0], of_resources)
+    return Prices(rates=of_resources) if of_resources is not None else None
 
 
 def read_prices(path: Path, rates: Rates | None = None) -> Prices:

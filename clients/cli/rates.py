@@ -1,6 +1,6 @@
-"""`--rates cpu=0.03,memory=0.004`: what a core and a GiB of memory cost for an hour, for nodes whose price is not known
-otherwise. A node's price by rates is the sum over what it offers to pods (allocatable). The default rates apply only if
-nothing at all is known of prices, only to what is shown, and every output that uses them says so.
+"""`--prices cpu=0.03,memory=0.004`: what a core and a GiB of memory cost for an hour, for nodes whose price is not
+known otherwise. A node's price by rates is the sum over what it offers to pods (allocatable). The default rates
+apply only if nothing at all is known of prices, only to what is shown, and every output that uses them says so.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,27 +39,25 @@ class Rates:
             yield f"{rate:g} {_NAMES.get(resource, f'one {resource}')}"
 
 
-def read_rates(text: str | None) -> Rates | None:
-    """Read `--rates`; None = not given. A rate that is no price is named and left out. Errors: UsageError, also if none
+def read_rates(text: str) -> Rates:
+    """Read prices of resources. A rate that is no price is named and left out. Errors: UsageError, also if none
     is left.
     """
-    if text is None:
-        return None
     rates: dict[str, float] = {}
     for part in text.split(","):
         resource, equals, number = (one.strip() for one in part.partition("="))
         if not equals or not resource:
-            raise UsageError(f"--rates {text}: {part.strip()!r} is not RESOURCE=PRICE, such as cpu=0.03,memory=0.004")
+            raise UsageError(f"--prices {text}: {part.strip()!r} is not RESOURCE=PRICE, such as cpu=0.03,memory=0.004")
         if resource in rates:
-            raise UsageError(f"--rates {text}: {resource} is given twice")
+            raise UsageError(f"--prices {text}: {resource} is given twice")
         try:
             rates[resource] = float(number)
         except ValueError:
-            raise UsageError(f"--rates {text}: {number!r} is no number; write cpu=0.03,memory=0.004") from None
+            raise UsageError(f"--prices {text}: {number!r} is no number; write cpu=0.03,memory=0.004") from None
     for resource, rate in list(rates.items()):
         if not is_price(rate):
-            note(f"--rates: {resource}={rate:g} is not a price per hour; it is left out")
+            note(f"--prices: {resource}={rate:g} is not a price per hour; it is left out")
             del rates[resource]
     if not rates:
-        raise UsageError(f"--rates {text}: no rate is left; write cpu=0.03,memory=0.004")
+        raise UsageError(f"--prices {text}: no rate is left; write cpu=0.03,memory=0.004")
     return Rates(rates)

@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import assumption_of, money
+from trimtab.clients.cli.blocks import Table, on_terminal, rows
 from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
@@ -168,17 +168,7 @@ def headline(planned: Sequence[PlannedCluster]) -> str:
 
 def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
     """Return the sums and the table."""
-    sums, count = total(planned), sum(one.answer is not None for one in planned)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("cluster", overflow="fold")
-    for column in ("nodes", "can go", "added", "an hour", "after", "saved a month", "share"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for one in planned:
-        if one.summary is not None:
-            table.add_row(escape(one.cluster.name), *_cells(one.summary))
-    if count > 1:
-        table.add_row("all", *_cells(sums), style="bold")
-    lines: list[RenderableType] = [f"[bold]{headline(planned)}[/bold]", "", table]
+    lines: list[RenderableType] = [f"[bold]{headline(planned)}[/bold]", "", on_terminal(clusters_table(planned))]
     assumption = assumption_of_any(planned)
     if assumption:
         lines.append(f"[dim]* {escape(assumption)}[/dim]")
@@ -187,6 +177,15 @@ def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
             lines.append(f"[dim]{escape(one.cluster.name)}: {escape(one.answer.costs.sources)}[/dim]")
     lines += [f"[yellow]{escape(one.cluster.name)}: {escape(one.problem)}[/yellow]" for one in planned if one.problem]
     return lines
+
+
+def clusters_table(planned: Sequence[PlannedCluster]) -> Table:
+    """Return a row for each cluster that has a plan, and the sums of several."""
+    lines = [(one.cluster.name, *_cells(summary)) for one in planned if (summary := one.summary) is not None]
+    if len(lines) > 1:
+        lines.append(("all", *_cells(total(planned))))
+    columns = ("cluster", "nodes", "can go", "added", "an hour", "after", "saved a month", "share")
+    return Table("", columns, rows(lines), sentences=columns[:1])
 
 
 def _cells(one: plan_pb2.PlanSummary) -> tuple[str, ...]:

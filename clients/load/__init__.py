@@ -1,2 +1,2 @@
-"""`trimtab load`: bursts of Deployments with quiet periods between them on a live cluster, to watch its scaling and
-slack."""
+"""`trimtab admin load`: bursts of Deployments with quiet periods between them on a live cluster, to watch its scaling
+and slack."""

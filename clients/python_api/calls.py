@@ -170,7 +170,7 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
     """Ask for a plan."""
     snapshots, files = _parts(cluster)
     prices = given.get("prices")
-    options = CommandOptions(files, group_by=given.get("group_by"), prices=Path(prices) if prices is not None else None)
+    options = CommandOptions(files, group_by=given.get("group_by"), prices=() if prices is None else (Path(prices),))
     with notes_collected() as notes:
         request = _request(given)
         decisions = read_decisions(given.get("decisions", ()))

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -44,21 +44,11 @@ class LoopSettings:
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
 
-class RoundObserver(Protocol):
-    """Shows what the loop does, as a page."""
-
-    def report(self, done: RoundResult) -> None:
-        """Take over a round."""
-
-    def fail(self, trouble: str) -> None:
-        """Take over why there is no newer round."""
-
-
 class LoopServices(NamedTuple):
     """Services that the loop uses. None = not used. `health` : answers probes; `lease` : leads one of several replicas;
     `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events`,
     `request_events`, `gang_events` : which events a round makes; `states` : keeps the planner's state over restarts;
-    `advisory` : counts what would have been done; `observer` : is told of each round.
+    `advisory` : counts what would have been done.
     """
 
     health: Health
@@ -71,7 +61,6 @@ class LoopServices(NamedTuple):
     gang_events: GangEvents | None = None
     states: StateKeeper | None = None
     advisory: Advisory | None = None
-    observer: RoundObserver | None = None
 
 
 class Loop:
@@ -121,8 +110,6 @@ class Loop:
         self._has_state, self.trouble = False, ""
         self._around.health.not_ready = ""
         self._around.health.active()
-        if self._around.observer is not None:
-            self._around.observer.fail("another replica leads; this one makes no rounds")
 
     def _leads(self) -> bool:
         return self._around.lease is None or self._around.lease.is_held
@@ -176,8 +163,6 @@ class Loop:
         self.trouble = self._around.health.not_ready = str(error)
         log.warning("round_failed", attempt=attempt, pause_s=round(pause_s, 1), error=self.trouble)
         self._around.health.active()  # it is alive: a restart would not help
-        if self._around.observer is not None:
-            self._around.observer.fail(self.trouble)
         self._write_status(self.last)
 
     def _report(self, done: RoundResult) -> None:
@@ -206,8 +191,6 @@ class Loop:
         around = self._around
         if around.advisory is not None:
             around.advisory.add(self._look(), done)
-        if around.observer is not None:
-            around.observer.report(done)
         if around.events is not None and around.status_events is not None and done.status is not None:
             around.events.put(around.status_events.of(done.status))
         if around.events is not None and around.growth_events is not None:

@@ -8,9 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pydantic.alias_generators import to_camel
-
-from trimtab.clients.json_form import json_form
+from trimtab.clients.json_form import json_form, with_value
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.common.documents.loading import DocumentError, load_document
 from trimtab.v1 import plan_pb2
@@ -71,15 +69,7 @@ def _with(
     settings: plan_pb2.PlanSettings, path: str, value: Any, read: Callable[[Json], plan_pb2.PlanSettings]
 ) -> plan_pb2.PlanSettings:
     """Return settings with one field set."""
-    document: Any = json_form(settings)
-    parts = [to_camel(part) for part in path.split(".")]
-    place = document
-    for part in parts[:-1]:
-        place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            raise ScenarioError(f"--sweep {path}={value}: {part} has no fields")
-    place[parts[-1]] = value
     try:
-        return read(document)
+        return read(with_value(json_form(settings), path, value))
     except ValueError as error:
         raise ScenarioError(f"--sweep {path}={value}: {error}") from None

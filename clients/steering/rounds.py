@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import LoopCluster, RoundRecorder, RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.steering.marks import NodeMarks, clean, writes
 from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
 from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
@@ -67,12 +67,13 @@ class SteeringRounds(RoundRunner):
         self,
         cluster: SteeredCluster,
         planner: PlannerSession,
-        actuator: PodCostsOnly | None,
+        actuator: ActuatorClient | None,
         settings: RoundSettings,
         steer: SteerSettings,
         writer: MarkWriter,
+        recorder: RoundRecorder | None = None,
     ) -> None:
-        super().__init__(cluster, planner, actuator, settings)
+        super().__init__(cluster, planner, actuator, settings, recorder)
         self._nodes, self._steer, self._writer = cluster.nodes, steer, writer
         self._own_settings = settings
         self._stalled = StalledNodes(Patience(steer.stalled_s, unneeded_s(settings.plan)))

@@ -153,26 +153,31 @@ class ServerOptions:
         )
 
 
-def add_command(app: typer.Typer, run: Callable[..., None], *sections: type) -> None:
-    """Make `run` the command of an app, its options the fields of frozen dataclasses.
+def add_command(
+    app: typer.Typer, run: Callable[..., None], *sections: type, name: str | None = None, **settings: Any
+) -> None:
+    """Make `run` a command of an app, its options the fields of frozen dataclasses; without `name` it is the program
+    itself, which has --version.
 
     Each field is `Annotated[type, typer.Option(…)]`, with or without default; `run` receives one instance of each
-    section.
+    section. settings : of `typer.Typer.command`.
     """
+    hints = {section: get_type_hints(section, include_extras=True) for section in sections}
     parameters = [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=_default(field),
-            annotation=get_type_hints(section, include_extras=True)[field.name],
+            annotation=hints[section][field.name],
         )
         for section in sections
         for field in fields(section)
     ]
-    version_parameter = inspect.Parameter(
-        "show_version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
-    )
-    parameters.append(version_parameter)
+    if name is None:
+        version_parameter = inspect.Parameter(
+            "show_version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
+        )
+        parameters.append(version_parameter)
 
     def command(**values: Any) -> None:
         _check_finite(values)
@@ -181,7 +186,7 @@ def add_command(app: typer.Typer, run: Callable[..., None], *sections: type) -> 
     command.__doc__ = run.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command()(command)
+    app.command(name, **settings)(command)
 
 
 def _check_finite(values: dict[str, Any]) -> None:

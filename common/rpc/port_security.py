@@ -62,7 +62,8 @@ class PortSecurity:
         if not self.has_tls and not self.allow_plaintext and not is_loopback(host):
             raise ExposedPortError(
                 f"{option} {host}: this port would be open to the network in plain text; give --tls-cert, --tls-key and"
-                f" --tls-client-ca (`trimtab certificates` makes them), listen on 127.0.0.1, or give {PLAINTEXT_OPTION}"
+                f" --tls-client-ca (`trimtab admin certificates` makes them), listen on 127.0.0.1, or give"
+                f" {PLAINTEXT_OPTION}"
             )
 
     def check_callers(self, option: str, host: str, knows_callers: bool) -> None:

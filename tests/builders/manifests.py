@@ -12,6 +12,6 @@ def known_options(command: str) -> set[str]:
     from trimtab.planner.command import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
-    if command in {"run", "steer"}:
+    if command == "run":
         found = found.get_command(found.make_context("trimtab", [command], resilient_parsing=True), command)
     return {name for parameter in found.params for name in parameter.opts}

@@ -18,8 +18,8 @@ from trimtab.common.rpc.rights import RIGHT_OF_METHOD
 pytestmark = pytest.mark.e2e
 
 
-def container(objects: list[Json], kind: str, name: str) -> Json:
-    return dict(named(objects, kind, name)["spec"]["template"]["spec"]["containers"][0])
+def container(objects: list[Json], kind: str, name: str, number: int = 0) -> Json:
+    return dict(named(objects, kind, name)["spec"]["template"]["spec"]["containers"][number])
 
 
 def kinds(objects: list[Json]) -> set[tuple[str, str]]:
@@ -218,11 +218,11 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
 
 def test_the_page_of_the_loop_is_served_if_it_is_configured_to_those_whom_the_policy_lets_read() -> None:
     plain = rendered()
-    assert not any("--web" in one for one in container(plain, "Deployment", "trimtab-loop")["args"])
+    assert len(named(plain, "Deployment", "trimtab-loop")["spec"]["template"]["spec"]["containers"]) == 1
     peer = {"podSelector": {"matchLabels": {"app": "proxy"}}}
     callers = f"loop.web.callersFrom=[{json.dumps(peer)}]"
     objects = rendered("loop.web.enabled=true", callers)
-    loop = container(objects, "Deployment", "trimtab-loop")
+    loop = container(objects, "Deployment", "trimtab-loop", 1)
     assert {"--web=0.0.0.0:9300", "--policy=/policy/policy.yaml"} <= set(loop["args"])
     assert {"name": "web", "containerPort": 9300} in loop["ports"]
     assert {"name": "policy", "mountPath": "/policy", "readOnly": True} in loop["volumeMounts"]
@@ -275,7 +275,7 @@ def test_steering_in_place_of_the_loop() -> None:
     objects = rendered("loop.enabled=false", "steer.enabled=true", "actuator.enabled=false", 'clusterName="prod"')
     arguments = container(objects, "Deployment", "trimtab-steer")["args"]
     options = {one.split("=")[0] for one in arguments if one.startswith("--")}
-    assert options <= known_options("steer")
+    assert options <= known_options("run")
     assert "--cluster-name=prod" in arguments
     assert not any("loop" in name or "actuator" in name for _, name in kinds(objects))
 

@@ -15,8 +15,9 @@ import yaml
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.plan import CommandOptions
-from trimtab.clients.cli.top.command import TopOptions, _feed
+from trimtab.clients.cli.top.command import _feed
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.live.single_read import list_rules
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS
@@ -119,9 +120,9 @@ class LastPicture:
 
 
 def test_the_live_screen_follows_the_cluster_and_only_reads(plane: ControlPlane) -> None:
-    options = TopOptions(CommandOptions((), kubeconfig=plane.kubeconfig("watcher")), interval_s=0.5)
+    given, options = CommandOptions((), kubeconfig=plane.kubeconfig("watcher")), TopOptions(interval_s=0.5)
     sink = LastPicture()
-    with _feed(options, is_once=False) as feed:
+    with _feed(given, options, is_once=False) as feed:
         thread = Thread(target=feed.run, args=(sink,))
         thread.start()
         until(lambda: sink.names == ["n-1", "n-2", "n-3"], LIMIT_S, "three nodes on the screen")
@@ -153,7 +154,7 @@ def test_a_missing_permission_is_named_and_other_clusters_go_on(plane: ControlPl
     rows = json.loads(done.stdout)["clusters"]
     assert [(one["name"], "error" in one) for one in rows] == [("reader", False), ("blind", True), ("nowhere", True)]
     page = tmp_path / "page.html"
-    report = trimtab("report", "--kubeconfig", plane.kubeconfig("reader"), "--now", NOW, "-o", page)
+    report = trimtab("plan", "--kubeconfig", plane.kubeconfig("reader"), "--now", NOW, "-o", f"html={page}")
     assert report.returncode == 0, report.stderr
     assert "poddisruptionbudget" in page.read_text().lower() or "budget default/web" in page.read_text()
 
@@ -163,5 +164,5 @@ def test_fit_and_explain_read_the_cluster_too(plane: ControlPlane) -> None:
     told = trimtab("explain", "node/n-1", "--kubeconfig", config, "--now", NOW)
     assert (told.returncode, "n-1" in told.stdout) == (0, True), told.stderr
     pod = json.loads(plane.kubectl("get", "pods", "-n", "default", "-o", "json"))["items"][0]["metadata"]["name"]
-    fits = trimtab("fit", "--kubeconfig", config, "--pod", f"default/{pod}")
+    fits = trimtab("explain", f"fit/default/{pod}", "--kubeconfig", config, "-o", "json")
     assert [json.loads(line)["node"] for line in fits.stdout.splitlines()] == ["n-1", "n-2", "n-3"], fits.stderr

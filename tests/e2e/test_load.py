@@ -1,4 +1,4 @@
-"""`trimtab load` as a process on a real control plane, without slack and with it: the steps of docs/slack.md."""
+"""`trimtab admin load` as a process on a real control plane, without slack and with it: the steps of docs/slack.md."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def node_count(plane: ControlPlane) -> int:
 def loaded(plane: ControlPlane, rounds: Rounds) -> Json:
     """Run the load while the loop runs; return the report on its burst once the loop has no work."""
     command = [
-        *(sys.executable, "-m", "trimtab.clients.cli", "load", "--kubeconfig", str(plane.kubeconfig("admin"))),
+        *(sys.executable, "-m", "trimtab.clients.cli", "admin", "load", "--kubeconfig", str(plane.kubeconfig("admin"))),
         *("--bursts", "1", "--deployments", "2", "--replicas", "2", "--cpu", "900m", "--memory", "64Mi"),
         *("--length", "25s", "--quiet", "5s", "--node-selector", f"pool={POOL}", "-o", "json"),
     ]

@@ -158,7 +158,8 @@ def part_of(plane: ControlPlane, folder: Path, name: str, planner: str) -> tuple
     groups = folder / "groups.json"
     groups.write_text(json.dumps(workloads.group("pool", 10)))
     return (
-        "trimtab.clients.cli", name, f"--planner={planner}", "--namespace=trimtab", "--interval=0.5",
+        "trimtab.clients.cli", "run", f"--act={'all' if name == 'run' else name}", f"--planner={planner}",
+        "--namespace=trimtab", "--interval=0.5",
         "--cluster-name=e2e", f"--kubeconfig={config(plane, 'loop' if name == 'run' else name)}",
         f"--node-groups={groups}",
     )  # fmt: skip

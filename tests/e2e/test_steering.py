@@ -1,5 +1,5 @@
-"""`trimtab steer` as a process on a real control plane: which nodes it protects, how it ends, what remains after a
-kill.
+"""`trimtab run --act steer` as a process on a real control plane: which nodes it protects, how it ends, what remains
+after a kill.
 """
 
 import json
@@ -51,8 +51,8 @@ def steering(plane: ControlPlane, folder: Path, *options: object) -> tuple[objec
     groups = folder / "groups.json"
     groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
     return (
-        "trimtab.clients.cli", "steer", "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
-        "--interval", 0.5, "--cluster-name", "e2e", *options,
+        "trimtab.clients.cli", "run", "--act", "steer", "--kubeconfig", plane.kubeconfig("admin"),
+        "--node-groups", groups, "--interval", 0.5, "--cluster-name", "e2e", *options,
     )  # fmt: skip
 
 
@@ -93,7 +93,12 @@ def test_nodes_that_stay_are_protected_until_it_ends_and_a_kill_leaves_them_to_c
 
 def _dry_run(plane: ControlPlane, folder: Path, address: str) -> None:
     log = folder / "dry.log"
-    with process(*steering(plane, folder, "--planner", address, "--dry-run", "--rounds", 1), log=log) as running:
+    with process(
+        *steering(
+            plane, folder, "--planner", address, "--act", "none", "--autoscaler", "cluster-autoscaler", "--rounds", 1
+        ),
+        log=log,
+    ) as running:
         assert running.wait(120) == 0, log.read_text()
     line = next(line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == "steered")
     assert (line["protect"], line["written"], line["dry_run"]) == (1, 0, True)

@@ -1,6 +1,6 @@
 """Our side of the comparison: plain Kubernetes objects, as an API server lists them, to the planner's answers.
 
-The way is that of `trimtab fit`: objects to snapshot message to columns to simulation. A pod that is on
+The way is that of `trimtab explain FILE fit`: objects to snapshot message to columns to simulation. A pod that is on
 a node is asked about as if it were on none. Never looks at what the scheduler said.
 """
 

@@ -1,4 +1,4 @@
-"""`trimtab fit` as a user runs it, on files and with a running planner, gives the scheduler's answers."""
+"""`trimtab explain FILE fit` as a user runs it, on files and with a running planner, gives the scheduler's answers."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def listed(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def printed(forked: Programs, *arguments: object) -> dict[tuple[str, str], Verdict]:
-    """Return the output of `trimtab fit` by pod and node."""
-    done = forked("trimtab.clients.cli", "fit", *arguments, "-o", "json")
+    """Return the output of `trimtab explain FILE fit` by pod and node."""
+    done = forked("trimtab.clients.cli", "explain", *arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     verdicts = {}
     for line in done.stdout.splitlines():

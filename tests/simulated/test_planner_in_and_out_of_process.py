@@ -60,6 +60,6 @@ def test_a_plan_is_the_same_wherever_it_is_made(address: str, cluster: Path) -> 
 
 
 def test_what_fits_is_the_same_wherever_it_is_asked(address: str, cluster: Path) -> None:
-    inside = printed("fit", cluster)
+    inside = printed("explain", cluster, "fit", "-o", "json")
     assert inside.count("\n") == 5 * 40
-    assert printed("fit", cluster, "--planner", address, hash_seed=1) == inside
+    assert printed("explain", cluster, "fit", "-o", "json", "--planner", address, hash_seed=1) == inside

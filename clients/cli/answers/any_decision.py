@@ -10,9 +10,9 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 
-from trimtab.clients.cli.amounts import shown_of, some
+from trimtab.clients.cli.amounts import some
+from trimtab.clients.cli.blocks import Table, on_terminal, rows
 
 MOST_ROWS: Final = 10
 """Rows of a table shown without `--verbose`."""
@@ -28,9 +28,8 @@ def render(field: str, result: Message, verbose: bool) -> Iterator[RenderableTyp
     for one, value in present:
         if not _is_list_of_messages(one):
             yield f"{words(one.name)}: {escape(_text(one, value))}"
-    for one, value in present:
-        if _is_list_of_messages(one):
-            yield _table(one, value, verbose)
+    for table in tables(result):
+        yield on_terminal(table, verbose=verbose)
 
 
 def naming(result: Message, name: str) -> Message | None:
@@ -48,12 +47,15 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def lists_of(result: Message) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield each list of messages of a result: its field, the names of the columns, and the rows as texts."""
-    for field, rows in result.ListFields():
+def tables(result: Message) -> Iterator[Table]:
+    """Yield each list of messages of a result, with a column for each field that some entry has."""
+    for field, entries in result.ListFields():
         if _is_list_of_messages(field):
-            columns = _columns(rows)
-            yield field.name, [words(one.name) for one in columns], [_cells(columns, row) for row in rows]
+            columns = _columns(entries)
+            texts = tuple(words(one.name) for one in columns if one.is_repeated or one.cpp_type in _WORDS)
+            lines = rows([_cells(columns, row) for row in entries])
+            title = words(field.name).capitalize()
+            yield Table(title, tuple(words(one.name) for one in columns), lines, sentences=texts, most=MOST_ROWS)
 
 
 def _columns(rows: Sequence[Message]) -> list[FieldDescriptor]:
@@ -69,21 +71,6 @@ def _is_list_of_messages(field: FieldDescriptor) -> bool:
 
 def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def _table(field: FieldDescriptor, rows: Sequence[Message], verbose: bool) -> Table:
-    """Return a table with a column for each field that some entry has."""
-    shown = rows if verbose else rows[:MOST_ROWS]
-    columns = _columns(shown)
-    title = f"{words(field.name).capitalize()}{shown_of(len(shown), len(rows))}"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for one in columns:
-        table.add_column(
-            words(one.name), justify="left" if one.is_repeated or one.cpp_type in _WORDS else "right", overflow="fold"
-        )
-    for row in shown:
-        table.add_row(*map(escape, _cells(columns, row)))
-    return table
 
 
 def _cells(columns: Sequence[FieldDescriptor], row: Message) -> list[str]:

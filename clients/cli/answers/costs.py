@@ -14,7 +14,7 @@ from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
-_REMEDY: Final = "--prices or --rates gives yours"
+_REMEDY: Final = "--prices gives yours"
 _ASSUMED: Final = "assumed rates"
 
 

@@ -27,7 +27,8 @@ def _pods(answer: PlanAnswer) -> Iterator[str]:
     """Yield a sentence for each kind of pod that a reader should know about."""
     waiting = answer.view.waiting_pods()
     if waiting and not scale_up.tells_of_pods(answer.response.scale_up):
-        yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); `trimtab fit` says what fits."
+        fits = "`trimtab explain FILE fit` says what fits"
+        yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); {fits}."
     unready = [node.name for node in answer.view.snapshot.nodes if not node.ready]
     if unready:
         pods = answer.view.pod_count_on(unready)

@@ -8,16 +8,23 @@ from typing import Final, NamedTuple
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 
-from trimtab.clients.cli.amounts import counted, duration, percent, shown_of, some
+from trimtab.clients.cli.amounts import counted, duration, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import NO_PODS, Line, Table, on_terminal, rows
 from trimtab.clients.cli.sentences import LIMIT_SENTENCES, REPLACEMENT_SENTENCES, why_not_replaced
 from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
+MOST_NODES: Final = 200
+"""Nodes of a reason that a click shows."""
+WAVES_NOTE: Final = (
+    "The new nodes of a wave are ready before its first pod is evicted; a wave begins when the pods of the wave before "
+    "run again."
+)
+KEPT_NOTE: Final = "What replacing each node alone would save at most, if the condition were lifted."
 MOST_ROWS: Final = 10
 """Rows of tables without `--verbose`."""
 HINT: Final = "`--decision scale-down --decision replacement` also looks for cheaper nodes in place of some."
@@ -47,17 +54,9 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
         yield f"[dim]{escape(answer.costs.sources)}[/dim]"
     if decision.incomplete:
         yield "The search ended with its time or its bound; a later plan may save more."
-    if decision.waves:
+    for table in tables(answer):
         yield ""
-        yield _table("Waves", WAVE_COLUMNS, wave_rows(answer), words=(1, 2))
-        yield ""
-        yield _leaving(answer)
-    if decision.frontier:
-        yield ""
-        yield _table("From careful to bold", FRONTIER_COLUMNS, frontier_rows(decision), words=(8,))
-    if decision.kept:
-        yield ""
-        yield _kept(answer)
+        yield on_terminal(table, verbose=answer.verbose)
     if answer.verbose and decision.excluded:
         yield "No new node of: " + ", ".join(escape(name) for name in sorted(decision.excluded))
 
@@ -202,21 +201,33 @@ def example(kept: KeptFor) -> str:
     return first.blocking_pod or first.node
 
 
+def tables(answer: PlanAnswer) -> Iterator[Table]:
+    """Yield the waves, the nodes that leave, the plans from careful to bold, and what keeps the other nodes."""
+    decision = answer.response.replacement
+    if decision.waves:
+        yield Table("Waves", WAVE_COLUMNS, rows(list(wave_rows(answer))), WAVES_NOTE, sentences=WAVE_COLUMNS[1:3])
+        yield _leaving(answer)
+    if decision.frontier:
+        plans = rows(list(frontier_rows(decision)))
+        yield Table("From careful to bold", FRONTIER_COLUMNS, plans, sentences=FRONTIER_COLUMNS[-1:])
+    if decision.kept:
+        yield _kept(answer)
+
+
 def _leaving(answer: PlanAnswer) -> Table:
     """Return the nodes that leave, with where their pods go."""
-    waves = answer.response.replacement.waves
-    nodes = [(number, one) for number, wave in enumerate(waves, 1) for one in wave.leaving]
-    moves = [moves_by_node(wave.places) for wave in waves]
-    shown = nodes if answer.verbose else nodes[:MOST_ROWS]
-    rows = []
-    for number, one in shown:
-        to_nodes = Counter(sorted(moves[number - 1].get(one.node, {}).values()))
-        places = [f"{to} ({count})" for to, count in to_nodes.most_common()]
-        told = some(places, len(places) if answer.verbose else 2) or "no pods to move"
-        rows.append((one.node, one.node_group, money(one.price_per_hour), f"{to_nodes.total()}", f"{number}", told))
+    lines = []
+    for number, wave in enumerate(answer.response.replacement.waves, 1):
+        moves = moves_by_node(wave.places)
+        for one in wave.leaving:
+            to_nodes = Counter(sorted(moves.get(one.node, {}).values()))
+            places = [f"{to} ({count})" for to, count in to_nodes.most_common()]
+            where = some(places, len(places) if answer.verbose else 2) or NO_PODS
+            cells = (one.node, one.node_group, money(one.price_per_hour), f"{to_nodes.total()}", f"{number}", where)
+            lines.append(Line(cells))
     columns = ("node", "node group", "an hour", "pods", "wave", "its pods go to")
-    title = f"What leaves{shown_of(len(shown), len(nodes))}"
-    return _table(title, columns, rows, words=(0, 1, 5))
+    words = ("node", "node group", "its pods go to")
+    return Table("What leaves", columns, tuple(lines), sentences=words, is_folded=True, most=MOST_ROWS)
 
 
 def _kept(answer: PlanAnswer) -> Table:
@@ -224,24 +235,13 @@ def _kept(answer: PlanAnswer) -> Table:
     decision = answer.response.replacement
     count, which = len(decision.kept), "other " if decision.waves else ""
     title = f"What keeps the {which}{'node' if count == 1 else f'{count:,} nodes'} with a price"
-    rows = [
-        (f"{len(one.nodes):,}", money(one.saving_per_hour), f"{one.why} (such as {example(one)})")
-        for one in kept_by_reason(decision)
-    ]
-    return _table(title, ("nodes", "an hour at most", "because"), rows, words=(2,))
-
-
-def _table(
-    title: str,
-    columns: Sequence[str],
-    rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]],
-    words: Sequence[int],
-) -> Table:
-    """Return a table. words : the columns that hold text."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for at, column in enumerate(columns):
-        is_text = at in words
-        table.add_column(column, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
+    lines = []
+    for kept in kept_by_reason(decision):
+        more = tuple(
+            f"{one.node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
+            for one in kept.nodes[:MOST_NODES]
+        )
+        cells = (f"{len(kept.nodes):,}", money(kept.saving_per_hour), f"{kept.why} (such as {example(kept)})")
+        lines.append(Line(cells, more))
+    columns = ("nodes", "an hour at most", "because")
+    return Table(title, columns, tuple(lines), KEPT_NOTE, sentences=columns[-1:], is_folded=True, heading=2)

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 
-from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, shown_of, some
+from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, some
 from trimtab.clients.cli.answers import advice as advice_table
 from trimtab.clients.cli.answers import blockers
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import NO_PODS, NOW, Line, Table, on_terminal, without_empty_columns
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s
 from trimtab.clients.verdicts import going, staying
@@ -46,7 +46,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
         yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
     if any(going(answer.response)):
         yield ""
-        yield _nodes_that_go(answer)
+        yield on_terminal(unneeded_table(answer), verbose=answer.verbose)
     if any(staying(answer.response)):
         yield ""
         yield from blockers.render(answer)
@@ -144,39 +144,25 @@ def _go(count: int) -> str:
     return f"{count:,} {'goes' if count == 1 else 'go'}"
 
 
-def _nodes_that_go(answer: PlanAnswer) -> Table:
+def unneeded_table(answer: PlanAnswer) -> Table:
     """Return the nodes that can go: most expensive first, then the least used."""
-    costs = answer.costs
-    nodes = sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.utilization))
-    shown = nodes if answer.verbose else nodes[:MOST_ROWS]
-    priced = costs.known
-    table = Table(
-        title=f"What can go{shown_of(len(shown), len(nodes))}", title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
-    table.add_column("node", overflow="fold")
-    if priced:
-        table.add_column("an hour", justify="right", no_wrap=True)
-    for column, right in (("used", True), ("pods", True), ("when", False)):
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    table.add_column("its pods go to", overflow="fold")
-    for one in shown:
+    lines = []
+    for one in sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.utilization)):
         targets = Counter(sorted(answer.moves.get(one.node, {}).values()))
         places = [f"{node} ({count})" for node, count in targets.most_common()]
-        table.add_row(
-            escape(one.node),
-            *([costs.text([one.node])] if priced else []),
-            percent(one.utilization),
-            str(targets.total()),
-            _moment(answer, one),
-            escape(some(places, len(places) if answer.verbose else 2)) or "[dim]no pods to move[/dim]",
-        )
-    return table
+        price = answer.costs.text([one.node]) if answer.costs.known else ""
+        where = some(places, len(places) if answer.verbose else 2) or NO_PODS
+        cells = (one.node, price, percent(one.utilization), str(targets.total()), _moment(answer, one), where)
+        lines.append(Line(cells))
+    columns = ("node", "an hour", "used", "pods", "when", "its pods go to")
+    words = ("node", "when", "its pods go to")
+    return without_empty_columns(Table("What can go", columns, tuple(lines), sentences=words, most=MOST_ROWS))
 
 
 def _moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
     """Return when a node goes, with the code in a verbose answer."""
     if node.fate == plan_pb2.NodeFate.GOES_NOW:
-        return "[green]now[/green]"
+        return NOW
     if node.wave > 1:
         text = f"in wave {node.wave}"
     else:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 
-from trimtab.clients.cli.amounts import counted, shown_of, some
+from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.gangs import lacking_lines
+from trimtab.clients.cli.blocks import Line, Table, on_terminal, without_empty_columns
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
 from trimtab.places import count_places, shortfalls
@@ -33,13 +33,13 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     yield from map(escape, lacking_lines(decision, every=answer.verbose))
     if decision.splits:
         yield ""
-        yield _growth(answer)
+        yield on_terminal(growth_table(answer), verbose=answer.verbose)
         lost = sum(not option.chosen for option in decision.options)
         if lost and not answer.verbose:
             yield f"[dim]{counted(lost, 'other option')} lost (--verbose shows why).[/dim]"
     if decision.unschedulable:
         yield ""
-        yield _pending(answer)
+        yield on_terminal(pending_table(answer), verbose=answer.verbose)
     if answer.verbose:
         yield from expansion.render(decision)
 
@@ -120,32 +120,26 @@ def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         yield f"No node is added for {counted(len(pods), 'pod')} ({some(pods, 2)}): {why}."
 
 
-def _growth(answer: PlanAnswer) -> Table:
+def growth_table(answer: PlanAnswer) -> Table:
     """Return a row for each node group that grows, the one for the most pods first."""
-    pods = answer.on_new_nodes
-    splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
-    shown = splits if answer.verbose else splits[:MOST_ROWS]
-    priced = any(split.HasField("price_per_hour") for split in splits)
-    table = _table(f"What grows{shown_of(len(shown), len(splits))}")
-    table.add_column("node group", overflow="fold")
-    columns = ("nodes", "at most", "pods", *(("an hour", "a month") if priced else ()))
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("because", overflow="fold")
-    for split in shown:
-        price = split.price_per_hour
-        known = split.HasField("price_per_hour")
-        prices = (money(price), f"{HOURS_A_MONTH * price:,.0f}") if known else ("", "")
-        table.add_row(
-            escape(split.node_group),
-            f"{split.current_size:,} → {split.new_size:,}",
-            f"{split.max_size:,}",
-            f"{len(pods[split.node_group]):,}",
-            *(prices if priced else ()),
-            expansion.chosen_because(answer.response.scale_up, split.node_group),
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
+    lines = []
+    for one in splits:
+        price, known = one.price_per_hour, one.HasField("price_per_hour")
+        cells = (
+            one.node_group,
+            f"{one.current_size:,} → {one.new_size:,}",
+            f"{one.max_size:,}",
+            f"{len(pods[one.node_group]):,}",
+            money(price) if known else "",
+            f"{HOURS_A_MONTH * price:,.0f}" if known else "",
+            expansion.chosen_because(decision, one.node_group),
         )
-        table.add_row(*[""] * (len(columns) + 1), f"[dim]for {escape(_owners(answer, pods[split.node_group]))}[/dim]")
-    return table
+        lines.append(Line(cells, detail=f"for {_owners(answer, pods[one.node_group])}"))
+    columns = ("node group", "nodes", "at most", "pods", "an hour", "a month", "because")
+    words = ("node group", "because")
+    return without_empty_columns(Table("What grows", columns, tuple(lines), sentences=words, most=MOST_ROWS))
 
 
 def _owners(answer: PlanAnswer, pods: Sequence[str]) -> str:
@@ -167,21 +161,14 @@ def pending(answer: PlanAnswer) -> list[tuple[tuple[str, str], list[tuple[str, p
     return sorted(named, key=lambda item: (-len(item[1]), item[0]))
 
 
-def _pending(answer: PlanAnswer) -> Table:
+def pending_table(answer: PlanAnswer) -> Table:
     """Return a row for each controller and each reason why its pods stay pending."""
-    rows = pending(answer)
-    shown = rows if answer.verbose else rows[:MOST_ROWS]
-    table = _table(f"What stays pending{shown_of(len(shown), len(rows))}")
-    table.add_column("pods", justify="right", no_wrap=True)
-    table.add_column("of", overflow="fold")
-    table.add_column("because", overflow="fold")
-    for (owner, detail), pods in shown:
-        table.add_row(f"{len(pods):,}", escape(owner), escape(detail))
-        if answer.verbose:
-            for names, text in _by_group(pods[0][1]):
-                table.add_row("", "", f"  [dim]{escape(names)}:[/dim] {text}")
-            table.add_row("", "", f"  [dim]{escape(', '.join(pod for pod, _ in pods))}[/dim]")
-    return table
+    lines = []
+    for (owner, detail), pods in pending(answer):
+        groups = (f"{names}: {text}" for names, text in _by_group(pods[0][1]))
+        lines.append(Line((f"{len(pods):,}", owner, detail), (*groups, ", ".join(pod for pod, _ in pods))))
+    columns = ("pods", "of", "because")
+    return Table("What stays pending", columns, tuple(lines), sentences=columns[1:], most=MOST_ROWS, heading=1)
 
 
 def _by_group(one: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
@@ -194,7 +181,3 @@ def _by_group(one: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
         groups[text].append(group)
     for text, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield some(names, 5), text
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))

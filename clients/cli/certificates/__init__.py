@@ -1,1 +1,1 @@
-"""`trimtab certificates`: a private CA, and certificates for the components of Trimtab."""
+"""`trimtab admin certificates`: a private CA, and certificates for the components of Trimtab."""

@@ -1,7 +1,7 @@
-"""`trimtab certificates DIR`: write a CA, certificates for all components, and Kubernetes Secrets with them. Decides
-which files are written: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secrets.yaml` with a Secret `trimtab-PART-tls`
-(tls.crt, tls.key, ca.crt) for each part; the CA's key is in none. Only their owner can read keys. Never overwrites a
-CA: with `renew`, the existing CA issues new certificates.
+"""`trimtab admin certificates DIR`: write a CA, certificates for all components, and Kubernetes Secrets with them.
+Decides which files are written: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secrets.yaml` with a Secret
+`trimtab-PART-tls` (tls.crt, tls.key, ca.crt) for each part; the CA's key is in none. Only their owner can read keys.
+Never overwrites a CA: with `renew`, the existing CA issues new certificates.
 """
 
 from collections.abc import Sequence

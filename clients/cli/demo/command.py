@@ -24,7 +24,6 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
@@ -65,14 +64,13 @@ def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
     return plan_pb2.PlanSettings(scale_down=chosen)
 
 
-def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = False) -> None:
-    """Run the demo. Raises `FailedError` if anything went wrong. prices : a price file."""
+def demo(files: Sequence[Path], prices: Prices | None = None, *, verbose: bool = False) -> None:
+    """Run the demo. Raises `FailedError` if anything went wrong. prices : of nodes."""
     forget()
-    found = read_prices(prices) if prices is not None else None
     screen = Screen(stdout_console(), verbose=verbose)
     started = time.monotonic()
     with services.workspace() as directory:
-        chapters: Iterable[Chapter] = _chapters(files, found, directory)
+        chapters: Iterable[Chapter] = _chapters(files, prices, directory)
         if files:
             # Bad input is reported here, before any process is started.
             chapters = list(chapters)

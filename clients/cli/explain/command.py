@@ -1,9 +1,10 @@
 """`trimtab explain FILE… SUBJECT`: ask the planner about a pod, a node, a workload, a pod group, a ProvisioningRequest,
-a placeholder or slack, and explain its answer.
+a placeholder, slack, or on which nodes pods fit, and explain its answer.
 """
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from trimtab.clients.cli.explain.slack import (
 )
 from trimtab.clients.cli.explain.workloads import KINDS, find_workload, kind_of, workload_lines, workload_names
 from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.fit import fit
 from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
@@ -45,10 +47,10 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 _MOST_CHECKS = 200_000
 """Most pairs of a pod and a node that the explanation of a node checks."""
 _SLACK, _PLACEHOLDER = "slack", "placeholder"
-_REQUEST, _GANG = "provreq", "podgroup"
+_REQUEST, _GANG, _FIT = "provreq", "podgroup", "fit"
 _SUBJECTS = (
     "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, podgroup/NAMESPACE/NAME, "
-    "provreq/NAMESPACE/NAME, placeholder/NAME, or slack"
+    "provreq/NAMESPACE/NAME, placeholder/NAME, slack, fit, or fit/NAMESPACE/NAME"
 )
 
 
@@ -56,6 +58,11 @@ def explain(options: CommandOptions) -> None:
     """Explain the subject, which is the last of `options.files`."""
     if not options.files:
         raise UsageError(f"usage: trimtab explain FILE… {_SUBJECTS}")
+    files = list(options.files)
+    fits = [str(files.pop()) for one in reversed(options.files) if re.match(r"fit(/|$)", str(one))]
+    if fits:
+        _explain_fits(replace(options, files=tuple(files)), fits[::-1])
+        return
     kind, name = _subject(str(options.files[-1]))
     options = replace(options, files=options.files[:-1])
     request = options.request()
@@ -76,6 +83,15 @@ def explain(options: CommandOptions) -> None:
             _print_node(planner, view, name, request, options.output)
         else:
             _print_workload(planner, view, _existing_workload(view, kind, name), request, options)
+
+
+def _explain_fits(options: CommandOptions, subjects: Sequence[str]) -> None:
+    """Print on which nodes pods fit. subjects : "fit" = all that wait, or some "fit/NAMESPACE/NAME"."""
+    pods = [one.removeprefix("fit/") for one in subjects if one != _FIT]
+    for pod in pods:
+        if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
+            raise UsageError(f"fit/{pod}: write it as fit/NAMESPACE/NAME")
+    fit(options, [] if _FIT in subjects else pods)
 
 
 def _subject(text: str) -> tuple[str, str]:

@@ -1,13 +1,11 @@
-"""`trimtab load`: check the options, put bursts on a live cluster, and print the results."""
+"""`trimtab admin load`: check the options, put bursts on a live cluster, and print the results."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from rich.table import Table
 
+from trimtab.clients.cli.command_options import LoadOptions
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
@@ -21,25 +19,6 @@ from trimtab.common.kubernetes.quantities import parse_quantity
 from trimtab.common.objects.times import go_duration_ns
 
 
-@dataclass(frozen=True)
-class LoadOptions:
-    """The options of `trimtab load`: a field is the option of that name, as `--help` describes it."""
-
-    kubeconfig: Path | None
-    context: str
-    namespace: str
-    bursts: int
-    deployments: int
-    replicas: int
-    cpu: str
-    memory: str
-    length: str
-    quiet: str
-    node_selector: Sequence[str]
-    image: str
-    output: Format
-
-
 def load(options: LoadOptions) -> None:
     """Put the load on the cluster until it is over, or until SIGTERM or SIGINT; remove all of it in any case."""
     settings = _settings(options)
@@ -51,7 +30,7 @@ def load(options: LoadOptions) -> None:
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals():
         cluster = LoadedCluster(ClusterSource(options.kubeconfig, options.context).api(), settings)
-        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), options.output)
+        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), options.output.format)
 
 
 def _settings(options: LoadOptions) -> LoadSettings:
@@ -76,7 +55,7 @@ def _settings(options: LoadOptions) -> LoadSettings:
         memory=options.memory,
         length_s=_seconds("--length", options.length),
         quiet_s=_seconds("--quiet", options.quiet),
-        node_selector=dict(_label(one) for one in options.node_selector),
+        node_selector=dict(_label(one) for one in options.node_selector or ()),
         image=options.image,
     )
 

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,12 +11,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.command_options import RecordOptions
+from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
 from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.planners import open_link
@@ -28,28 +30,6 @@ from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.telemetry import configure_logging, terminal_format
-from trimtab.v1 import plan_pb2
-
-LIST_TIMEOUT_S = 600.0
-
-
-@dataclass(frozen=True)
-class RecordOptions:
-    """The options of `trimtab record`: a field is the option of that name, as `--help` describes it, except for these.
-
-    file : the recording to write; source : the options that name the cluster; decisions : of `--decision`, () = the
-    usual ones; interval_s : seconds; offers : None = those that nodes have
-    """
-
-    file: Path
-    source: ClusterSource
-    planner: str | None
-    actuator: str | None
-    decisions: tuple[plan_pb2.Decision.Code.ValueType, ...]
-    interval_s: float
-    rounds: int
-    redact: bool
-    offers: Path | None = None
 
 
 def record(options: RecordOptions) -> None:
@@ -80,9 +60,9 @@ def record(options: RecordOptions) -> None:
 
 def _record(options: RecordOptions, target: Path, stopping: Stopping, offers: Sequence[MachineOffer] | None) -> int:
     """Record into `target`; return how many rounds. offers : machines that NodePools may have, None = not given."""
-    settings = RoundSettings(
-        options.source.name, options.decisions, options.source.plan_settings(), options.source.groups(), dry_run=True
-    )
+    source = ClusterSource.of(options)
+    decisions = tuple(read_decisions(options.decision or ()))
+    settings = RoundSettings(source.name, decisions, source.plan_settings(), source.groups(), dry_run=True)
     console = stderr_console()
     columns = (
         SpinnerColumn(),
@@ -95,10 +75,10 @@ def _record(options: RecordOptions, target: Path, stopping: Stopping, offers: Se
         link = stack.enter_context(open_link(options.planner))
         actuator = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
-        cluster = stack.enter_context(LiveCluster(options.source.api(), numbers=annotations_read(settings.plan)))
+        cluster = stack.enter_context(LiveCluster(source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
         settings = completed(settings, cluster, lambda _, text: note(text), offers=offers)
-        recorder = stack.enter_context(RoundsRecorder(target, options.source.name))
+        recorder = stack.enter_context(RoundsRecorder(target, source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         stopped = threading.Event()
         with stopping.loop(stopped.set, link.close):

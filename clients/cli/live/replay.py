@@ -1,12 +1,12 @@
 """`trimtab replay`: run a recording through a planner, and show every difference to the recorded answers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trimtab.clients.cli.command_options import ReplayOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
@@ -38,15 +38,18 @@ class Difference(NamedTuple):
     replayed: Any
 
 
-def replay(file: Path, planner: str | None, output: Format) -> None:
+def replay(options: ReplayOptions) -> None:
     """Replay a recording and print the differences; ends the process with 1 if there are any."""
+    file = options.files[0]
+    if len(options.files) > 1:
+        raise UsageError(f"{options.files[1]}: one recording is replayed; -o html=FILE compares several on a page")
     if file.is_dir() or (file != STANDARD_INPUT and not file.exists()):
         raise UsageError(f"{file}: there is no such file")
     differences: list[Difference] = []
     count = 0
     console = stderr_console()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with open_link(planner) as link, open_input(file) as opened:
+    with open_link(options.planner) as link, open_input(file) as opened:
         if not is_recording(opened.peek(4)):
             raise UsageError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -59,7 +62,7 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
         raise UsageError(
             f"{shown(file)}: this recording has no rounds; record with `trimtab record` or `trimtab run --record`"
         )
-    _print(count, differences, output)
+    _print(count, differences, options.output.format)
     if differences:
         raise FailedError(f"{len(differences)} differences in {count} rounds")
 

@@ -1,29 +1,32 @@
-"""`trimtab run`: assemble the reference loop, run it until SIGTERM or SIGINT, shut it down in order."""
+"""`trimtab run`: assemble the reference loop, run it until SIGTERM or SIGINT, shut it down in order. What only steering
+an existing autoscaler needs is in `steer`.
+"""
 
 import os
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 import structlog
 
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.command_options import Acts, RunOptions
+from trimtab.clients.cli.decisions import read_decisions
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
-from trimtab.clients.cli.live.awaited_planner import await_planner
+from trimtab.clients.cli.live import steer as steering
 from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.live.waiting import await_planner, wait_until_listed
 from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.planners import NamedSettingsLink
-from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
@@ -36,66 +39,22 @@ from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSess
 from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.steering.marks import KEYS
+from trimtab.clients.steering.rounds import PodCostsOnly
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.lease import Lease, LeaseSettings
 from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
-from trimtab.common.rpc.access import Review, open_access
 from trimtab.common.rpc.channel_security import ChannelSecurity
 from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.common.rpc.retries import ONCE
-from trimtab.common.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
-from trimtab.v1 import plan_pb2
+from trimtab.common.rpc.telemetry import Telemetry, configure_logging, start_telemetry, terminal_format
 
 log = structlog.get_logger("loop")
 
 STATUS_MAP = "trimtab-status"
-ADVISORY_MAP = "trimtab-advisory"
-"""Name of the status ConfigMap by default, and of that of a loop that only advises: it may run beside one that acts."""
-LIST_TIMEOUT_S = 600.0
-"""Longest time for the first list of a cluster; the largest clusters take a minute."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of `trimtab run`: a field is the option of that name, as `--help` describes it, except for these.
-
-    source : the options that name the cluster; decisions : of `--decision`, () = the usual ones; interval_s,
-    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; allow_anonymous :
-    `--allow-anonymous-on-network`; log_format : None = text on a terminal, else JSON
-    """
-
-    source: ClusterSource
-    planner: str
-    actuator: str | None
-    decisions: tuple[plan_pb2.Decision.Code.ValueType, ...]
-    interval_s: float
-    dry_run: bool
-    rounds: int
-    namespace: str
-    leader_elect: bool
-    lease_name: str
-    status_config_map: str
-    events: bool
-    health_address: str
-    record: Path | None
-    log_level: str
-    state_config_map: str
-    state_file: Path | None
-    state_max_age_s: float
-    apply_pod_costs: bool = False
-    allow_plaintext: bool = False
-    prices: Path | None = None
-    log_format: LogFormat | None = None
-    group_by: str | None = None
-    replace: bool = False
-    advise_only: bool = False
-    metrics_address: str = ""
-    web: str = ""
-    policy: Path | None = None
-    allow_anonymous: bool = False
-    offers: Path | None = None
+"""Name of the status ConfigMap of a loop that acts."""
 
 
 class Priced(NamedTuple):
@@ -106,56 +65,89 @@ class Priced(NamedTuple):
 
 
 def run(options: RunOptions) -> None:
-    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts; one that only
-    advises writes nothing but a status ConfigMap of its own.
+    """Run the loop. One that acts on nothing writes nothing to the cluster but a status ConfigMap that is named, so it
+    may run beside a loop that acts.
     """
-    options = _with_advice(options)
-    if options.dry_run and not options.advise_only:
-        options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
+    options = with_defaults(options)
+    check(options)
     try:
         configure_logging(options.log_level, options.log_format or terminal_format())
     except ValueError as error:
         raise UsageError(f"--log-level: {error}") from None
-    settings = RoundSettings(
-        cluster=options.source.name,
-        decisions=options.decisions,
-        plan=options.source.plan_settings(),
-        groups=options.source.groups(),
-        dry_run=options.dry_run,
-        apply_pod_costs=options.apply_pod_costs,
-        replace=options.replace,
-    )
+    source = ClusterSource.of(options)
+    settings = steering.round_settings(options, source) if is_steering(options) else _round_settings(options, source)
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
-    priced = Priced(
-        read_prices(options.prices) if options.prices is not None else None,
-        given_offers(options.offers),
-    )
+    priced = Priced(given_prices(options.prices), given_offers(options.offers))
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
-    if options.policy is not None and not options.web:
-        raise UsageError("--policy is for the page of --web; omit it, or give --web")
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        _run(options, settings, priced, (stopping, stack))
+        if options.clean:
+            steering.remove_annotations(options, source, stack)
+        else:
+            _run(options, settings, priced, (stopping, stack))
     log.info("stopped")
 
 
-def _with_advice(options: RunOptions) -> RunOptions:
-    """Return the options of a loop that only advises as those of a dry run with a status of its own."""
-    if not options.advise_only:
-        return options
-    if options.apply_pod_costs:
-        raise UsageError("--advise-only carries nothing out; leave out --apply-pod-costs")
-    own = ADVISORY_MAP if options.status_config_map == STATUS_MAP else options.status_config_map
+def is_steering(options: RunOptions) -> bool:
+    """Return whether annotations of nodes are written or, if nothing is, counted."""
+    return options.act is Acts.STEER or options.autoscaler is not None or options.clean
+
+
+def acts_on_nothing(options: RunOptions) -> bool:
+    """Return whether nothing is carried out."""
+    return options.act is Acts.NONE
+
+
+def with_defaults(options: RunOptions) -> RunOptions:
+    """Return the options with the names that depend on what the loop does."""
+    if acts_on_nothing(options):
+        return replace(
+            options,
+            leader_elect=False,
+            events=False,
+            lease_name="",
+            status_config_map=options.status_config_map or "",
+            state_config_map="",
+        )
+    steers = is_steering(options)
+
+    def named(given: str | None, usual: str, of_steering: str) -> str:
+        return given if given is not None else of_steering if steers else usual
+
     return replace(
         options,
-        dry_run=True,
-        replace=True,
-        leader_elect=False,
-        status_config_map=own,
-        state_config_map="",
-        events=False,
+        events=options.events and not steers,
+        lease_name=named(options.lease_name, "trimtab-loop", "trimtab-steer"),
+        status_config_map=named(options.status_config_map, STATUS_MAP, ""),
+        state_config_map=named(options.state_config_map, "trimtab-state", "trimtab-steer-state"),
+    )
+
+
+def check(options: RunOptions) -> None:
+    """Check what belongs together. Errors: UsageError."""
+    if options.planner is None and not options.clean:
+        raise UsageError("--planner is missing: give the planner's address, such as 127.0.0.1:8085")
+    if acts_on_nothing(options) and options.apply_pod_costs:
+        raise UsageError("--act none carries nothing out; leave out --apply-pod-costs")
+    if options.act is Acts.ALL and is_steering(options):
+        raise UsageError("--autoscaler and --clean are for --act steer or --act none; --act all steers no autoscaler")
+    if is_steering(options) and (options.replace or options.decision):
+        raise UsageError("--replace and --decision are for --act all: only scale-down steers another autoscaler")
+    if options.autoscaler not in (None, *KEYS):
+        raise UsageError(f"--autoscaler {options.autoscaler}: name one of {', '.join(KEYS)}")
+
+
+def _round_settings(options: RunOptions, source: ClusterSource) -> RoundSettings:
+    return RoundSettings(
+        cluster=source.name,
+        decisions=tuple(read_decisions(options.decision or ())),
+        plan=source.plan_settings(),
+        groups=source.groups(),
+        dry_run=acts_on_nothing(options),
+        apply_pod_costs=options.apply_pod_costs,
+        replace=options.replace,
     )
 
 
@@ -166,33 +158,31 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
-    live = LiveCluster(options.source.api(), needs=_needs(options), numbers=annotations_read(settings.plan))
+    source = ClusterSource.of(options)
+    live = LiveCluster(source.api(), needs=_needs(options), numbers=annotations_read(settings.plan))
     cluster = stack.enter_context(live)
     settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices, offers)
     wait_until_listed(cluster, health)
-    advisory = Advisory(telemetry.meter) if options.advise_only else None
+    advisory = Advisory(telemetry.meter) if acts_on_nothing(options) and not is_steering(options) else None
     gangs = GangEvents(telemetry.meter, cluster.uid_of)
     around = _services(options, cluster, health, stack, advisory)._replace(gang_events=gangs)
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
-    planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
-    actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
+    planner = stack.enter_context(GrpcLink(str(options.planner), policy=ONCE))
+    kind = PodCostsOnly if is_steering(options) else ActuatorClient
+    actuator = stack.enter_context(kind(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     last = LastCluster()
-    if options.web:
-        observer = LastRound(lambda: last.answer(prices), options.source.name)
-        around = around._replace(observer=observer)
-        log.info("web", address=_open_web(options, observer, stack))
-    recorders: list[RoundRecorder] = [last] if options.dry_run or options.web else []
+    recorders: list[RoundRecorder] = [last] if acts_on_nothing(options) else []
     if options.record:
-        recorders.append(stack.enter_context(RoundsRecorder(options.record, options.source.name)))
-    await_planner(options.planner, planner.info, health)
-    rounds = RoundRunner(
-        cluster,
-        PlannerSession(NamedSettingsLink(planner, options.source.settings)),
-        actuator,
-        settings,
-        Recorders(recorders) if recorders else None,
+        recorders.append(stack.enter_context(RoundsRecorder(options.record, source.name)))
+    await_planner(str(options.planner), planner.info, health)
+    session = PlannerSession(NamedSettingsLink(planner, options.settings))
+    recorder = Recorders(recorders) if recorders else None
+    rounds = (
+        steering.rounds(options, cluster, session, actuator, settings, recorder)
+        if is_steering(options)
+        else RoundRunner(cluster, session, actuator, settings, recorder)
     )
     loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
 
@@ -201,9 +191,13 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
         if actuator is not None:
             actuator.close()
 
-    with stopping.loop(loop.stop, cut):
-        loop.run()
-    if options.dry_run:
+    try:
+        with stopping.loop(loop.stop, cut):
+            loop.run()
+    finally:
+        if is_steering(options):
+            steering.end(options, cluster, around.lease)
+    if acts_on_nothing(options):
         last.print_table(prices)
     if advisory is not None:
         log.info("advisory", text=advisory.sentence(), **advisory.document())
@@ -216,7 +210,7 @@ def _tell(kind: str, text: str) -> None:
 def _open_telemetry(options: RunOptions, stack: ExitStack) -> Telemetry:
     """Start metrics and traces, with the loop's certificate if it has one; the stack ends them."""
     ours = ChannelSecurity.from_environment()
-    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext_on_network)
     try:
         telemetry = start_telemetry("trimtab-loop", options.metrics_address, security)
     except (ValueError, OSError) as error:
@@ -231,46 +225,25 @@ def _open_telemetry(options: RunOptions, stack: ExitStack) -> Telemetry:
 def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
     """Serve health, with the loop's certificate if it has one; return the address with the actual port."""
     ours = ChannelSecurity.from_environment()
-    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext_on_network)
     try:
         return stack.enter_context(HealthServer(options.health_address, health, security)).address
     except (ValueError, OSError) as error:
         raise UsageError(f"--health-address {options.health_address}: {error}") from None
 
 
-def _open_web(options: RunOptions, last: LastRound, stack: ExitStack) -> str:
-    """Serve the page of the last round, as health is; on the network for callers with a certificate of the loop's CA.
-    Return the address with the actual port.
-    """
-    ours = ChannelSecurity.from_environment()
-    security = PortSecurity(
-        cert=ours.tls_cert,
-        key=ours.tls_key,
-        client_ca=None if options.allow_anonymous or ours.tls_cert is None else ours.tls_ca,
-        allow_plaintext=options.allow_plaintext,
-        allow_anonymous=options.allow_anonymous,
-    )
-    try:
-        access = open_access(options.policy, "", None, _no_review)
-        return stack.enter_context(WebPort(options.web, last, security, access)).address
-    except (ValueError, OSError) as error:
-        raise UsageError(f"--web {options.web}: {error}") from None
-
-
-def _no_review(_audience: str, _kubeconfig: Path | None) -> Review:
-    raise ValueError("the page knows callers by their certificates alone")
-
-
 def _needs(options: RunOptions) -> list[PermissionRule]:
     """Permissions for the loop's own writes; the actuator has separate permissions."""
     needs: list[PermissionRule] = []
+    if is_steering(options) and not acts_on_nothing(options):
+        needs += rules_of(User.MARKS)
     if options.leader_elect:
-        needs += rules_of(User.LEADER, options.namespace, options.lease_name)
+        needs += rules_of(User.LEADER, options.namespace, str(options.lease_name))
     if options.state_config_map and options.state_file is None:
         needs += rules_of(User.STATE, options.namespace, options.state_config_map)
     if options.status_config_map:
         needs += rules_of(User.STATUS, options.namespace, options.status_config_map)
-    if options.events and options.actuator is not None and not options.dry_run:
+    if options.events and options.actuator is not None:
         needs += rules_of(User.EVENTS)
     return needs
 
@@ -283,10 +256,10 @@ def _services(
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
     if options.leader_elect:
-        lease = Lease(api, identity, LeaseSettings(namespace=options.namespace, name=options.lease_name))
+        lease = Lease(api, identity, LeaseSettings(namespace=options.namespace, name=str(options.lease_name)))
         lease.start()
         stack.callback(lease.stop)
-    acts = options.actuator is not None and not options.dry_run
+    acts = options.actuator is not None
     if options.events and acts:
         writer = EventWriter(api, identity, cluster.uid_of)
         writer.start()
@@ -308,23 +281,10 @@ def _services(
 
 def _states(options: RunOptions, api: Api) -> StateKeeper | None:
     """Where the planner's state is kept, if anywhere: a file, else the ConfigMap."""
-    max_age_s = max(options.state_max_age_s, 3 * options.interval_s)
+    max_age_s = max(options.state_max_age, 3 * options.interval_s)
     if options.state_file is not None:
-        return StateKeeper(StateFile(options.state_file), options.source.name, max_age_s)
+        return StateKeeper(StateFile(options.state_file), options.cluster_name, max_age_s)
     if options.state_config_map:
         place = StateConfigMap(api, options.namespace, options.state_config_map)
-        return StateKeeper(place, options.source.name, max_age_s)
+        return StateKeeper(place, options.cluster_name, max_age_s)
     return None
-
-
-def wait_until_listed(cluster: LiveCluster, health: Health) -> None:
-    """Wait for the first list, and log what it waits for."""
-    for _ in range(int(LIST_TIMEOUT_S)):
-        if cluster.wait_until_listed(1.0):
-            health.not_ready = "no round has succeeded yet"
-            return
-        health.active()
-        if cluster.troubles:
-            health.not_ready = str(cluster.troubles)
-            log.warning("listing", missing=cluster.missing, troubles=cluster.troubles)
-    raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")

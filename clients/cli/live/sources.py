@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.options import LiveSection
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.common.kubernetes.errors import ConfigurationError, KubernetesError
@@ -28,6 +29,14 @@ class ClusterSource:
     node_groups: tuple[Path, ...] = ()
     settings: Path | None = None
     name: str = ""
+    changes: tuple[str, ...] = ()
+    """Of `--set`."""
+
+    @classmethod
+    def of(cls, options: LiveSection) -> "ClusterSource":
+        """Return what the options of a command name."""
+        groups, changes = tuple(options.node_groups or ()), tuple(options.set_values or ())
+        return cls(options.kubeconfig, options.context, groups, options.settings, options.cluster_name, changes)
 
     def api(self) -> Api:
         """Connect as configured."""
@@ -49,7 +58,7 @@ class ClusterSource:
 
     def plan_settings(self) -> plan_pb2.PlanSettings:
         """Read the settings."""
-        return read_settings(self.settings)
+        return read_settings(self.settings, self.changes)
 
 
 @contextmanager

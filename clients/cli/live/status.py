@@ -1,4 +1,4 @@
-"""`trimtab status`: the loop's last decisions and their costs, deletions in progress, evictions, back-offs.
+"""`trimtab top --status`: the loop's last decisions and their costs, deletions in progress, evictions, back-offs.
 
 Reads the loop's status ConfigMap and the actuator's status; writes nothing. Times are shown as ages.
 """
@@ -22,6 +22,7 @@ from rich.table import Table
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
@@ -41,24 +42,6 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class StatusOptions:
-    """The options of `trimtab status`: a field is the option of that name, as `--help` describes it, except for these.
-
-    source : the options that name the cluster; interval_s : seconds; rounds : how often it looks, 0 = until it is
-    stopped
-    """
-
-    source: ClusterSource
-    actuator: str | None
-    namespace: str
-    status_config_map: str
-    watch: bool = False
-    interval_s: float = 2.0
-    rounds: int = 0
-    output: Format = Format.TABLE
-
-
-@dataclass(frozen=True)
 class ShownStatus:
     """What was found. loop : the loop's status, {} = none; actuator : None = not read."""
 
@@ -66,23 +49,25 @@ class ShownStatus:
     actuator: actuator_pb2.ActuatorStatus | None
 
 
-def status(options: StatusOptions) -> None:
-    """Print the status, once or repeatedly."""
+def status(options: TopOptions) -> None:
+    """Print the status: on a terminal until Ctrl-C, otherwise once or as often as `--rounds` says."""
     with cluster_failures(), ExitStack() as stack:
         api = _api(options)
         client = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
         if api is None and client is None:
             raise UsageError("there is nothing to show; give --actuator, or a --status-config-map of a cluster")
         looks = _looks(options, api, client)
-        if not options.watch:
-            _print(next(looks), options.output)
-        elif options.output is Format.TABLE and sys.stdout.isatty():
+        form = options.output.format
+        is_screen = form is Format.TABLE and sys.stdout.isatty()
+        if options.once or not (is_screen or options.rounds):
+            _print(next(looks), form)
+        elif is_screen:
             with Live(console=stdout_console(), auto_refresh=False, screen=True) as live:
                 for seen in looks:
                     live.update(shown(seen, time.time()), refresh=True)
         else:
             for seen in looks:
-                _print(seen, options.output, is_line=True)
+                _print(seen, form, is_line=True)
 
 
 def shown(seen: ShownStatus, now_s: float) -> RenderableType:
@@ -94,20 +79,23 @@ def shown(seen: ShownStatus, now_s: float) -> RenderableType:
     return Group(*parts)
 
 
-def _api(options: StatusOptions) -> Api | None:
+def _api(options: TopOptions) -> Api | None:
     """Connect to the cluster that has the ConfigMap. Without a cluster the actuator's status is enough."""
-    if not options.status_config_map:
+    if not options.status_map:
         return None
+    contexts = options.contexts or ("",)
+    if len(contexts) > 1:
+        raise UsageError("trimtab top shows one cluster; give --context once")
     try:
-        return options.source.api()
+        return ClusterSource(options.kubeconfig, contexts[0]).api()
     except ConfigurationError as error:
-        if options.actuator is None or options.source.kubeconfig is not None or options.source.context:
+        if options.actuator is None or options.kubeconfig is not None or options.contexts:
             raise
         note(f"the loop's status is not shown: {error}")
         return None
 
 
-def _looks(options: StatusOptions, api: Api | None, client: ActuatorClient | None) -> Iterator[ShownStatus]:
+def _looks(options: TopOptions, api: Api | None, client: ActuatorClient | None) -> Iterator[ShownStatus]:
     """Yield what is found at each look."""
     count = 0
     while True:
@@ -121,24 +109,22 @@ def _looks(options: StatusOptions, api: Api | None, client: ActuatorClient | Non
         time.sleep(options.interval_s)
 
 
-def _loop(options: StatusOptions, api: Api | None) -> Json:
+def _loop(options: TopOptions, api: Api | None) -> Json:
     """Read the loop's status; {} = there is none."""
     if api is None:
         return {}
-    path = BY_KIND["ConfigMap"].path_in(options.namespace, options.status_config_map)
+    namespace, _, name = options.status_map.rpartition("/")
+    path = BY_KIND["ConfigMap"].path_in(namespace, name)
     try:
         found = api.json("GET", path)
         document = load_document((found.get("data") or {}).get(KEY) or "{}")
     except ApiError as error:
         if error.status == 404:
-            note(
-                f"ConfigMap {options.namespace}/{options.status_config_map} does not exist: "
-                "no loop has written its status"
-            )
+            note(f"ConfigMap {options.status_map} does not exist: no loop has written its status")
             return {}
         raise
     except DocumentError as error:
-        where = f"ConfigMap {options.namespace}/{options.status_config_map}"
+        where = f"ConfigMap {options.status_map}"
         raise KubernetesError(f"{where}: data.{KEY} is not YAML: {error}") from None
     return document if isinstance(document, dict) else {}
 

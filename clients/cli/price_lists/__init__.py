@@ -1,1 +1,1 @@
-"""`trimtab prices import`: published price lists of clouds, from files that their own command lines and APIs write."""
+"""`trimtab admin import-prices`: published price lists of clouds, from files of their own programs."""

@@ -1,4 +1,4 @@
-"""`trimtab prices import CLOUD FILE…`: a price file on stdout, from files that the cloud's own tools write."""
+"""`trimtab admin import-prices CLOUD FILE…`: a price file on stdout, from files that the cloud's own tools write."""
 
 import csv
 import sys

@@ -1,1 +1,1 @@
-"""`trimtab report`: one page with charts, usable offline, from a simulation or a cluster."""
+"""`-o html=FILE`: one page with charts, usable offline, from a simulation or a cluster."""

@@ -4,26 +4,23 @@ before and after. Shows what `trimtab plan` prints, without pod deletion costs, 
 
 from collections.abc import Iterator
 
-from google.protobuf.message import Message
-
-from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers import capacity_requests, expansion, replacement, scale_down, scale_up, slack
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers import capacity_requests, replacement, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.any_decision import lists_of, words
+from trimtab.clients.cli.answers.any_decision import tables, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.answers.usage import usage_tables
+from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
 from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
-from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.clients.cli.report.page import Map, ReportPage
 from trimtab.clients.cli.report.replacement import frontier_chart, replacement_tables
-from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
-from trimtab.clients.verdicts import going
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
-MOST_WORKLOADS = 200
 COLUMNS = ("", "nodes", "an hour", "a month")
 """Columns of a table of reasons."""
 
@@ -36,11 +33,11 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         headline=" ".join(_headline(answer)),
         tables=[
             *replacement_tables(answer),
-            *_growth(answer),
-            _pending(answer),
+            scale_up.growth_table(answer),
+            scale_up.pending_table(answer),
             _stay(answer)._replace(is_folded=True),
-            _unneeded(answer)._replace(is_folded=True),
-            *_usage(answer),
+            scale_down.unneeded_table(answer)._replace(is_folded=True),
+            *usage_tables(answer),
             *_others(answer),
         ],
         maps=_maps(answer),
@@ -80,34 +77,6 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
         yield f"{of_all} {verb} no price: sums and shares leave {them} out."
 
 
-def _growth(answer: PlanAnswer) -> Iterator[Table]:
-    """Yield the node groups that grow, the one for the most pods first."""
-    decision, pods = answer.response.scale_up, answer.on_new_nodes
-    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
-    lines = tuple(
-        Line(
-            (
-                one.node_group,
-                f"{one.current_size:,} → {one.new_size:,}",
-                f"{one.max_size:,}",
-                f"{len(pods[one.node_group]):,}",
-                *reason_line("", 0, one.price_per_hour).cells[2:],
-                expansion.chosen_because(decision, one.node_group),
-            )
-        )
-        for one in splits
-    )
-    columns = ("node group", "nodes", "at most", "pods", "an hour", "a month", "because")
-    if lines:
-        yield without_empty_columns(Table("What grows", columns, lines, sentences=("because",)))
-
-
-def _pending(answer: PlanAnswer) -> Table:
-    """Return why pods stay pending, by controller."""
-    lines = tuple(Line((owner, f"{len(pods):,}", detail)) for (owner, detail), pods in scale_up.pending(answer))
-    return Table("What stays pending", ("pods of", "pods", "because"), lines, sentences=("because",))
-
-
 def _stay(answer: PlanAnswer) -> Table:
     """Return why nodes stay, the most expensive reason first, with the causes of each; all but the first ones by a
     click.
@@ -127,41 +96,11 @@ def _stay(answer: PlanAnswer) -> Table:
     return without_empty_columns(Table(title, COLUMNS, tuple(lines), answer.costs.sources))
 
 
-def _unneeded(answer: PlanAnswer) -> Table:
-    """Return the nodes that can go, the most expensive first."""
-    lines = tuple(
-        Line(
-            (
-                one.node,
-                percent(one.utilization),
-                str(len(answer.moves.get(one.node, {}))),
-                money(one.price_per_hour) if one.HasField("price_per_hour") else "",
-            )
-        )
-        for one in sorted(going(answer.response), key=lambda one: (-one.price_per_hour, one.node))
-    )
-    columns = ("node", "utilization", "pods to move", "an hour")
-    return without_empty_columns(Table("Nodes that can go", columns, lines))
-
-
-def _usage(answer: PlanAnswer) -> Iterator[Table]:
-    """Yield the workloads with what they request and use, if that is known."""
-    if answer.usage is not None:
-        lines = tuple(Line(usage_cells(one)) for one in by_workload(answer.view, answer.usage)[:MOST_WORKLOADS])
-        told = usage_sentence(answer.view, answer.usage)
-        yield Table("Requests above use", USAGE_COLUMNS, lines, told, is_folded=True)
-
-
 def _others(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the lists of the decisions that have no words of their own."""
     for field, result in without_renderer(answer.response).items():
-        yield from _lists(field, result)
-
-
-def _lists(field: str, result: Message) -> Iterator[Table]:
-    for name, columns, rows in lists_of(result):
-        title = f"{words(field).capitalize()}: {words(name)}"
-        yield Table(title, tuple(columns), tuple(Line(tuple(cells)) for cells in rows), sentences=tuple(columns))
+        for table in tables(result):
+            yield table._replace(title=f"{words(field).capitalize()}: {table.title.lower()}")
 
 
 def _maps(answer: PlanAnswer) -> list[Map]:

@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 
 from trimtab.clients.cli.advise_several import ranked
-from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.advice import clusters_advice
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
-from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
-from trimtab.clients.cli.several_clusters import PlannedCluster, assumption_of_any, currency_of, headline, total
-
-COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")
+from trimtab.clients.cli.report.page import BarLine, Bars, ReportPage
+from trimtab.clients.cli.several_clusters import (
+    PlannedCluster,
+    assumption_of_any,
+    clusters_table,
+    currency_of,
+    headline,
+    total,
+)
 
 
 def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportPage:
@@ -22,7 +28,7 @@ def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportP
         title=title or f"{counted(count, 'cluster')}: what they need, and what they can do without",
         headline=headline(planned),
         tables=[
-            _table(planned),
+            clusters_table(planned)._replace(title="Clusters"),
             Table("Clusters that are left out", ("cluster", "because"), problems, sentences=("because",)),
         ],
         facts=_shared_facts(parts, assumption_of_any(planned)),
@@ -52,17 +58,3 @@ def _bars(planned: Sequence[PlannedCluster]) -> Bars:
         for name, summary in found
     )
     return Bars("What each cluster saves a month", "", lines, shown=10)
-
-
-def _table(planned: Sequence[PlannedCluster]) -> Table:
-    rows = []
-    for one in planned:
-        summary = one.summary
-        if summary is not None:
-            now = summary.now.price_per_month
-            share = percent(summary.saved_per_month / now) if now else ""
-            money = (now, summary.after.price_per_month, summary.saved_per_month)
-            counts = (summary.now.node_count, summary.removed_node_count, summary.added_node_count)
-            cells = (*(f"{count:,}" for count in counts), *(f"{amount:,.0f}" for amount in money), share)
-            rows.append(Line((f"{one.cluster.name}{'*' if summary.assumption else ''}", *cells)))
-    return Table("Clusters", COLUMNS, tuple(rows))

@@ -1,4 +1,4 @@
-"""`trimtab report`: read a simulation's result, recorded rounds or a cluster, write one page."""
+"""`-o html=FILE`: read a simulation's result, recorded rounds or a cluster, write one page."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +10,7 @@ from trimtab.clients.cli.advice import advice_beside, plans_beside
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
@@ -23,16 +24,7 @@ from trimtab.clients.cli.report.drains import drain_charts, drain_tables
 from trimtab.clients.cli.report.gangs import gang_charts, gang_tables
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.maps import maps, recorded
-from trimtab.clients.cli.report.page import (
-    Chart,
-    Line,
-    Map,
-    ReportPage,
-    ShownDecision,
-    Table,
-    rendered,
-    without_empty_columns,
-)
+from trimtab.clients.cli.report.page import Chart, Map, ReportPage, ShownDecision, rendered
 from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
@@ -63,18 +55,21 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     """Write the report of a simulation's result, of recorded rounds, or of a plan over a cluster. from_start : several
     are overlaid by the time since the start of each.
     """
-    require_extra("report", "trimtab report")
+    require_extra("report", "-o html=FILE")
     if len(options.clusters) > 1:
         _check_overlay(0, from_start)
         clusters = plan_each(options, most_plans=plans_beside)
-        _write(out, clusters_page(clusters, options.title))
+        write_page(out, clusters_page(clusters, options.title))
         refuse_failed(clusters)
         return
-    page = _page(options, from_start)
-    _write(out, replace(page, title=options.title) if options.title else page)
+    write_page(out, _page(options, from_start), options.title)
 
 
-def _write(out: Path, page: ReportPage) -> None:
+def write_page(out: Path, page: ReportPage, title: str = "") -> None:
+    """Write a page, with another title if there is one. Errors: FailedError."""
+    require_extra("report", "-o html=FILE")
+    if title:
+        page = replace(page, title=title)
     try:
         write_whole(out, rendered(page).encode())
     except OSError as error:
@@ -87,7 +82,7 @@ def _page(options: CommandOptions, from_start: bool) -> ReportPage:
     if recordings and len(recordings) == len(options.files):
         _note_offers(options, "recorded rounds have their node groups")
         return over_time(options, from_start)
-    results = [path for path in options.files if _is_result(path)]
+    results = [path for path in options.files if is_result(path)]
     if results and len(results) < len(options.files):
         raise UsageError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
     if results:
@@ -107,7 +102,7 @@ def _check_overlay(count: int, from_start: bool) -> None:
         raise UsageError("--from-start overlays recordings, or results of `trimtab simulate`; give several")
 
 
-def _is_result(path: Path) -> bool:
+def is_result(path: Path) -> bool:
     """Return whether a file contains a result rather than objects; False for unreadable files, which their reader
     reports.
     """
@@ -210,7 +205,7 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
     """
     assert history.last is not None, "there are rounds"
     asked, answer = history.last
-    is_own = any((options.settings, options.state, options.now, options.planner))
+    is_own = any((options.settings, options.set_values, options.state, options.now, options.planner))
     request = options.request() if is_own else plan_pb2.PlanRequest(settings=asked.settings, now=asked.now)
     if history.is_whole:
         # Its reading over time has remarked everything.

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.charts import finished, shown_time
-from trimtab.clients.cli.report.page import COLORS, Chart, Line, Table
+from trimtab.clients.cli.report.page import COLORS, Chart
 from trimtab.clients.cli.report.plot import PlotFigure
 
 Json = dict[str, Any]

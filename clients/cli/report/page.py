@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from trimtab.clients.cli.blocks import Table
 from trimtab.common.documents.output import visible, visible_texts
 
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
@@ -22,28 +23,6 @@ class Chart(NamedTuple):
     title: str
     description: str
     figure: str
-
-
-class Line(NamedTuple):
-    """A row of a table; the first cell is its name. cells : text, one a column; more : lines that a click shows below
-    the name.
-    """
-
-    cells: tuple[str, ...]
-    more: tuple[str, ...] = ()
-
-
-class Table(NamedTuple):
-    """A table. title : its heading; lines : its rows; note : a sentence above it, "" = none; sentences : columns that
-    hold words instead of figures; is_folded : a click shows it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    lines: tuple[Line, ...]
-    note: str = ""
-    sentences: tuple[str, ...] = ()
-    is_folded: bool = False
 
 
 class KeyFigure(NamedTuple):
@@ -177,13 +156,6 @@ class ReportPage:
     frontier: Chart | None = None
     parts: Sequence["ReportPage"] = ()
     grid: NodeGrid | None = None
-
-
-def without_empty_columns(table: Table) -> Table:
-    """Return a table without the columns in which no row has a text; the first one stays."""
-    kept = [at for at in range(len(table.columns)) if at == 0 or any(line.cells[at] for line in table.lines)]
-    lines = tuple(Line(tuple(line.cells[at] for at in kept), line.more) for line in table.lines)
-    return table._replace(columns=tuple(table.columns[at] for at in kept), lines=lines)
 
 
 def rendered(page: ReportPage) -> str:

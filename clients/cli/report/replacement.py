@@ -2,49 +2,25 @@
 careful to bold as a table and as a chart, and what keeps the other nodes. Shows what `trimtab plan` prints.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.answers.replacement import (
-    FRONTIER_COLUMNS,
-    WAVE_COLUMNS,
-    amounts,
-    before_per_hour,
-    frontier_rows,
-    kept_by_reason,
-    unpriced,
-    wave_rows,
-)
+from trimtab.clients.cli.answers.replacement import amounts, before_per_hour, tables, unpriced
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.charts import finished
-from trimtab.clients.cli.report.page import COLORS, Chart, Line, Table
+from trimtab.clients.cli.report.page import COLORS, Chart
 from trimtab.clients.cli.report.plot import PlotFigure
-from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
-
-MOST_NODES: Final = 200
-"""Nodes of a wave, or of a reason, that a click shows."""
-WAVES_NOTE: Final = (
-    "The new nodes of a wave are ready before its first pod is evicted; a wave begins when the pods of the wave before "
-    "run again."
-)
 
 
 def replacement_tables(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the tables: money, waves, plans from careful to bold, what keeps nodes; none if it was not asked for."""
-    decision = answer.response.replacement
     if not answer.response.HasField("replacement"):
         return
     yield Table("Replacement", ("", "an hour", "a month"), _money(answer), " ".join(_note(answer)))
-    yield Table("Waves of replacement", WAVE_COLUMNS, _waves(answer), WAVES_NOTE, sentences=(WAVE_COLUMNS[1],))
-    plans = tuple(map(Line, frontier_rows(decision)))
-    yield Table("Replacement from careful to bold", FRONTIER_COLUMNS, plans, sentences=(FRONTIER_COLUMNS[-1],))
-    columns = ("", "nodes", "an hour at most")
-    note = "What replacing each node alone would save at most, if the condition were lifted."
-    yield Table("What keeps nodes from being replaced", columns, tuple(_kept(decision)), note, is_folded=True)
+    yield from tables(answer)
 
 
 def frontier_chart(answer: PlanAnswer) -> Chart | None:
@@ -84,12 +60,6 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
     return Chart(title, f"Cost of an hour: {told}.", finished(figure, "cost of an hour", "pods moved"))
 
 
-def _by(moves: Mapping[str, str]) -> str:
-    """Return which nodes take the pods of a node. moves : by pod."""
-    places = Counter(sorted(moves.values())).most_common(3)
-    return ", ".join(f"{to} ({count})" for to, count in places) or "no pods to move"
-
-
 def _money(answer: PlanAnswer) -> tuple[Line, ...]:
     return tuple(Line((text, money(hour), f"{hour * HOURS_A_MONTH:,.0f}")) for text, hour in amounts(answer))
 
@@ -101,29 +71,3 @@ def _note(answer: PlanAnswer) -> Iterator[str]:
         yield "The search ended with its time or its bound; a later plan may save more."
     if text := unpriced(answer):
         yield text
-
-
-def _waves(answer: PlanAnswer) -> tuple[Line, ...]:
-    """Return a row for each wave; a click shows its nodes."""
-    decision = answer.response.replacement
-    return tuple(
-        Line((f"wave {row[0]}", *row[1:2], f"{len(wave.leaving):,}", *row[3:]), tuple(_moves(wave)))
-        for row, wave in zip(wave_rows(answer), decision.waves, strict=True)
-    )
-
-
-def _moves(wave: plan_pb2.ReplacementWave) -> Iterator[str]:
-    moves = moves_by_node(wave.places)
-    for one in wave.leaving[:MOST_NODES]:
-        yield f"{one.node} at {money(one.price_per_hour)} → {_by(moves.get(one.node, {}))}"
-    if len(wave.leaving) > MOST_NODES:
-        yield f"and {len(wave.leaving) - MOST_NODES:,} more"
-
-
-def _kept(decision: plan_pb2.ReplacementDecision) -> Iterator[Line]:
-    for kept in kept_by_reason(decision):
-        more = tuple(
-            f"{one.node}: {money(one.saving_per_hour)}{f', {one.blocking_pod}' if one.blocking_pod else ''}"
-            for one in kept.nodes[:MOST_NODES]
-        )
-        yield Line((kept.why, f"{len(kept.nodes):,}", money(kept.saving_per_hour)), more)

@@ -6,19 +6,19 @@ do not.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.command_options import RightsizeOptions
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.offer_files import OfferFile
+from trimtab.clients.cli.options import TABLE, Level, Output, PoolExport
 from trimtab.clients.cli.output import Format, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.exports import exported
-from trimtab.clients.cli.rightsize.formats import Level, PoolExport, RightsizeFormat
 from trimtab.clients.cli.rightsize.headroom import read_headroom
 from trimtab.clients.cli.rightsize.machines import (
     MOST_PROFILES,
@@ -34,7 +34,6 @@ from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPES,
-    ON_DEMAND,
     MachineOffer,
     completed,
 )
@@ -43,37 +42,25 @@ from trimtab.v1 import snapshot_pb2 as pb
 ANY: Final = "any"
 
 
-@dataclass(frozen=True)
-class RightsizeOptions:
-    """The options of the command: a field is the option of that name, as `--help` describes it."""
+def _limits(asked: RightsizeOptions) -> SizingLimits:
+    """Return the limits of pools. Errors: UsageError."""
+    if asked.max_nodes and asked.min_nodes > asked.max_nodes:
+        raise UsageError(f"--min-nodes {asked.min_nodes} and --max-nodes {asked.max_nodes} exclude each other")
+    return SizingLimits(read_headroom(asked.headroom), asked.max_pools, asked.min_nodes, asked.max_nodes)
 
-    level: Level = Level.ANY
-    headroom: str | None = None
-    max_pools: int = 0
-    min_nodes: int = 0
-    max_nodes: int = 0
-    capacity_types: str = ON_DEMAND
-    arch: str | None = None
-    output: RightsizeFormat = RightsizeFormat.TABLE
 
-    def limits(self) -> SizingLimits:
-        """Return the limits of pools. Errors: UsageError."""
-        if self.max_nodes and self.min_nodes > self.max_nodes:
-            raise UsageError(f"--min-nodes {self.min_nodes} and --max-nodes {self.max_nodes} exclude each other")
-        return SizingLimits(read_headroom(self.headroom), self.max_pools, self.min_nodes, self.max_nodes)
-
-    def kinds(self) -> set[str]:
-        """Return the allowed capacity types. Errors: UsageError."""
-        found = {part.strip() for part in self.capacity_types.split(",") if part.strip()}
-        unknown = sorted(found - set(CAPACITY_TYPES))
-        if unknown or not found:
-            raise UsageError(f"--capacity-type {self.capacity_types}: give some of {', '.join(CAPACITY_TYPES)}")
-        return found
+def _capacity_types(text: str) -> set[str]:
+    """Return the allowed capacity types. Errors: UsageError."""
+    found = {part.strip() for part in text.split(",") if part.strip()}
+    unknown = sorted(found - set(CAPACITY_TYPES))
+    if unknown or not found:
+        raise UsageError(f"--capacity-type {text}: give some of {', '.join(CAPACITY_TYPES)}")
+    return found
 
 
 def rightsize(options: CommandOptions, asked: RightsizeOptions) -> None:
     """Print the cheapest pools. Errors: UsageError."""
-    limits, kinds = asked.limits(), asked.kinds()
+    limits, kinds = _limits(asked), _capacity_types(asked.capacity_type)
     offers = options.offers_of_file
     if offers is None:
         raise UsageError(
@@ -103,21 +90,21 @@ def rightsize(options: CommandOptions, asked: RightsizeOptions) -> None:
     _print(compared, asked.output)
 
 
-def _print(compared: Comparison, output: RightsizeFormat) -> None:
+def _print(compared: Comparison, output: Output) -> None:
     sizing = compared.chosen
     if sizing is None:
         raise UsageError(f"--level {compared.level}: the list has no instance type of the nodes; use --level any")
-    if output is RightsizeFormat.TABLE:
+    if output == TABLE:
         console = stdout_console()
         for part in lines(compared):
             console.print(part)
         return
     for pod, why in list(sizing.unplaced.items())[:3]:
         note(f"{pod} has no place: {why}")
-    if output in (RightsizeFormat.JSON, RightsizeFormat.YAML):
-        print_document(document(compared), Format(output.value))
+    if output.form not in set(PoolExport):
+        print_document(document(compared), output.format)
     else:
-        print_document(exported(sizing, PoolExport(output.value), compared.limits), Format.YAML)
+        print_document(exported(sizing, PoolExport(output.form), compared.limits), Format.YAML)
 
 
 def _usable(
@@ -143,7 +130,7 @@ def _usable(
 
 
 def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOptions, offers: OfferFile) -> NowCosts:
-    """Return what the workers cost now: by the list, else by --prices, --rates and NodeGroups."""
+    """Return what the workers cost now: by the list, else by --prices and NodeGroups."""
     given = options.prices_of_file or Prices()
     prices = node_prices(ClusterView(snapshot), offers.prices(given))
     workers = set(empty.workers)

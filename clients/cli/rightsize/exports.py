@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trimtab.clients.cli.rightsize.formats import PoolExport
+from trimtab.clients.cli.options import PoolExport
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice, label_text
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
 from trimtab.common.kubernetes.quantities import counted_amount

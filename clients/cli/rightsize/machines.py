@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trimtab.clients.cli.rightsize.formats import Level
+from trimtab.clients.cli.options import Level
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint, TemplateNode

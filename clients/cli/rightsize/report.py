@@ -14,8 +14,8 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.options import Level
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
-from trimtab.clients.cli.rightsize.formats import Level
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
 from trimtab.prices import HOURS_A_MONTH
 
@@ -169,7 +169,7 @@ def _levels(compared: Comparison) -> Table:
 
 def _endnotes(compared: Comparison, sizing: Sizing) -> Iterator[str]:
     if compared.now.unpriced:
-        yield f"{counted(compared.now.unpriced, 'node')} without a price in the list; --prices or --rates gives it."
+        yield f"{counted(compared.now.unpriced, 'node')} without a price in the list; --prices gives it."
     if sizing.unplaced:
         yield ""
         yield f"[bold]{counted(len(sizing.unplaced), 'pod')} without a place[/bold]"

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from google.protobuf import json_format
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.command_options import SimulateOptions
 from trimtab.clients.cli.documents import read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
-from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, machine_of
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
@@ -37,53 +38,32 @@ BUILT_IN = ("upstream",)
 """Names of settings that come with the simulator."""
 
 
-@dataclass(frozen=True)
-class SimulateOptions:
-    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it,
-    except for these.
-
-    scenario : the argument, None = not given; axes : of `--sweep`; limits : of `--limit`
-    """
-
-    scenario: Path | None
-    settings: tuple[Path, ...] = ()
-    axes: tuple[str, ...] = ()
-    seed: int | None = None
-    processes: int = 0
-    dask: str = ""
-    keep: Path | None = None
-    save: Path | None = None
-    recommend: bool = False
-    limits: tuple[str, ...] = ()
-    output: Format = Format.TABLE
-    prices: Path | None = None
-    trace: Path | None = None
-    policy: tuple[str, ...] = ()
-    offers: Path | None = None
-
-
-def print_schema() -> None:
-    """Print the JSON schema of scenarios."""
-    sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
-
-
-def simulate(options: SimulateOptions) -> None:
-    """Run every simulation and print the results."""
+def simulate(options: SimulateOptions, write_page: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Run every simulation and print the results, or have them written as a page."""
     import structlog
 
-    if options.scenario is None:
+    if options.schema:
+        sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+        return
+    files = options.scenario or ()
+    if not files:
         raise UsageError("no SCENARIO is given; --schema describes its content")
-    limits = read_limits(options.limits)
+    if len(files) > 1:
+        raise UsageError(
+            f"{files[1]}: one scenario is simulated; -o html=FILE compares several saved results on a page"
+        )
+    limits = read_limits(options.limits or ())
     if limits and not options.recommend:
         raise UsageError("--limit needs --recommend")
     prices = _prices(options)
-    scenario, trace = read_input(options.scenario, options.trace)
+    scenario, trace = read_input(files[0], options.trace)
     _note_left_out(scenario, trace)
     if prices is not None:
         scenario = scenario_prices(scenario, trace, prices)
     if options.seed is not None:
         scenario = scenario.model_copy(update={"seed": options.seed})
-    chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes], settings_from)
+    axes = [read_axis(text) for text in options.axes or ()]
+    chosen = grid(_named(tuple(options.settings or ())), axes, settings_from)
     names = [one.name for one in chosen]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -91,7 +71,7 @@ def simulate(options: SimulateOptions) -> None:
     runs = [
         Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True), one.file) for one in chosen
     ]
-    runs += _with_policies(runs[0], options.policy)
+    runs += _with_programs(runs[0], options.program or ())
     names = [one.name for one in runs]
     # Silence the services' logs; results are shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -99,8 +79,10 @@ def simulate(options: SimulateOptions) -> None:
     found = recommend([one["summary"] for one in results], limits) if options.recommend else None
     document = _document(results, names, found, limits)
     _write(options.save, document)
-    if options.output is not Format.TABLE:
-        print_document(document, options.output)
+    if write_page is not None:
+        write_page(document)
+    elif options.output.format is not Format.TABLE:
+        print_document(document, options.output.format)
     else:
         _show(results, found, options.save)
     if found is not None and found.best is None:
@@ -109,25 +91,24 @@ def simulate(options: SimulateOptions) -> None:
 
 def _prices(options: SimulateOptions) -> Prices | None:
     """Return the prices of `--prices` and, where those have none, of `--offers`; None = neither is given."""
-    prices = read_prices(options.prices) if options.prices is not None else None
+    prices = given_prices(options.prices)
     return read_offers(options.offers).prices(prices) if options.offers is not None else prices
 
 
-def _with_policies(run: Run, policies: tuple[str, ...]) -> list[Run]:
+def _with_programs(run: Run, commands: Sequence[str]) -> list[Run]:
     """Return a run for each program that decides, with the load and the timers of the given one."""
     found = []
-    for text in policies:
-        kind, _, command = text.partition(":")
-        if kind != "external" or not command.strip():
-            raise UsageError(f"--policy {text}: external:COMMAND is expected")
+    for text in commands:
         try:
-            words = shlex.split(command)
+            words = shlex.split(text)
         except ValueError as error:
-            raise UsageError(f"--policy {text}: {error}") from None
+            raise UsageError(f"--program {text}: {error}") from None
+        if not words:
+            raise UsageError("--program: a command is expected")
         try:
             scenario = Scenario.model_validate({**dict(run.scenario), "policy": {"external": words}})
         except ValueError as error:
-            raise UsageError(f"--policy {text}: {error}") from None
+            raise UsageError(f"--program {text}: {error}") from None
         found.append(run._replace(scenario=scenario, name=f"external:{Path(words[0]).name}"))
     return found
 
@@ -160,7 +141,7 @@ def _show(results: list[dict[str, Any]], found: Recommendation | None, saved: Pa
     if found is not None:
         print_lines(stdout_console(), ["", *recommendation_lines(results, found)])
     if saved is not None:
-        note(f"{saved} has the details; look at them with: trimtab report {saved} -o report.html")
+        note(f"{saved} has the details; look at them with: trimtab simulate {saved} -o html=report.html")
 
 
 def _document(

@@ -1,27 +1,33 @@
 """`trimtab top`: choose the source, then show it: on a terminal until the user leaves, else once as plain text.
 
 Without FILE the source is a live cluster, which is watched; `--once` only lists it. Nothing is ever ordered or written.
+With `--web` a page is served instead.
 """
 
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
 from trimtab.clients.cli.output import PIPED_WIDTH, note, stderr_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import NamedSettingsLink, open_link, open_planner
@@ -39,44 +45,71 @@ from trimtab.common.documents.bounded_input import STANDARD_INPUT
 from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.recording import is_recording
+from trimtab.common.rpc.access import Review, open_access
+from trimtab.common.rpc.channel_security import ChannelSecurity
 from trimtab.common.rpc.extras import require_extra
+from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.common.rpc.retries import ONCE
 from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 from trimtab.v1 import plan_pb2
 
-LIST_TIMEOUT_S: Final = 600.0
 STATE_MAX_AGE_S: Final = 300.0
 """As `trimtab run --state-max-age`."""
 
 
-@dataclass(frozen=True)
-class TopOptions:
-    """The options of `trimtab top`: a field is the option of that name, as `--help` describes it, except for these.
-
-    input : files, contexts, settings, prices and planner; interval_s : seconds; state_map : "NAMESPACE/NAME" of the
-    ConfigMap with the loop's timers, "" = none
-    """
-
-    input: CommandOptions
-    actuator: str | None = None
-    interval_s: float = 5.0
-    once: bool = False
-    demo: bool = False
-    cluster_name: str = ""
-    state_map: str = ""
-
-
-def top(options: TopOptions) -> None:
-    """Show the source. Errors: those of commands."""
-    is_once = options.once or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb"
-    if not is_once:
+def top(given: CommandOptions, asked: TopOptions) -> None:
+    """Show the source. given : its files, contexts, settings, prices and planner. Errors: those of commands."""
+    if asked.output.form != "table":
+        raise UsageError("-o json and yaml are for --status; the screen is text, and /screen.json of --web is JSON")
+    is_once = asked.once or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb"
+    if asked.policy is not None and not asked.web:
+        raise UsageError("--policy is for the page of --web; omit it, or give --web")
+    if asked.web and asked.once:
+        raise UsageError("--web serves a page until it is stopped; omit --once")
+    if not is_once and not asked.web:
         require_extra("top", "the live screen of trimtab top, without --once,")
-    configure_logging("critical", terminal_format())
-    with cluster_failures(), _feed(options, is_once=is_once) as feed:
-        if is_once:
+    configure_logging("warning" if asked.web else "critical", terminal_format())
+    with cluster_failures(), _feed(given, asked, is_once=is_once and not asked.web) as feed:
+        if asked.web:
+            _serve(feed, asked)
+        elif is_once:
             _print_once(feed)
         else:
             _show(feed)
+
+
+def _serve(feed: Feed, asked: TopOptions) -> None:
+    """Serve a feed as a page until SIGTERM or SIGINT; on the network for callers with a certificate of the CA."""
+    from trimtab.clients.cli.top.web import LastPicture, WebPort
+
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(
+        cert=ours.tls_cert,
+        key=ours.tls_key,
+        client_ca=None if asked.allow_anonymous_on_network or ours.tls_cert is None else ours.tls_ca,
+        allow_plaintext=asked.allow_plaintext_on_network,
+        allow_anonymous=asked.allow_anonymous_on_network,
+    )
+    last, stopped, stopping = LastPicture(), threading.Event(), Stopping()
+
+    def stop() -> None:
+        feed.stop()
+        stopped.set()
+
+    with stopping.on_signals(), ExitStack() as stack:
+        try:
+            access = open_access(asked.policy, "", None, _no_review)
+            port = stack.enter_context(WebPort(asked.web, last, security, access))
+        except (ValueError, OSError) as error:
+            raise UsageError(f"--web {asked.web}: {error}") from None
+        note(f"the page is at {'https' if security.has_tls else 'http'}://{port.address}")
+        with stopping.loop(stop, stop):
+            feed.run(last)
+            stopped.wait()
+
+
+def _no_review(_audience: str, _kubeconfig: Path | None) -> Review:
+    raise ValueError("the page knows callers by their certificates alone")
 
 
 def _show(feed: Feed) -> None:
@@ -101,18 +134,18 @@ def _print_once(feed: Feed) -> None:
 
 
 @contextmanager
-def _feed(options: TopOptions, *, is_once: bool) -> Iterator[Feed]:
+def _feed(given: CommandOptions, options: TopOptions, *, is_once: bool) -> Iterator[Feed]:
     """Open the source."""
-    given = options.input
     is_live = bool(given.contexts) or given.kubeconfig is not None or not (given.files or given.named)
     if options.demo:
-        _refuse_with_demo(options)
+        if given.files or given.contexts or given.kubeconfig or given.planner or options.actuator:
+            raise UsageError("--demo has its own cluster, planner and actuator; omit FILE, --context and addresses")
         from trimtab.clients.cli.top.demo_feed import demo_feed
 
         with demo_feed() as demo:
             yield demo
     elif is_live and not (is_once and options.actuator is None and given.planner is None):
-        with _live_feed(options) as live:
+        with _live_feed(given, options) as live:
             yield live
     else:
         if options.actuator is not None:
@@ -121,12 +154,6 @@ def _feed(options: TopOptions, *, is_once: bool) -> Iterator[Feed]:
         if recorded is not None and given.offers is not None:
             note("--offers has no effect: recorded rounds have their node groups")
         yield recorded or StillFeed(_picture(given))
-
-
-def _refuse_with_demo(options: TopOptions) -> None:
-    given = options.input
-    if given.files or given.contexts or given.kubeconfig or given.planner or options.actuator:
-        raise UsageError("--demo has its own cluster, planner and actuator; omit FILE, --context and addresses")
 
 
 def _recorded_feed(given: CommandOptions) -> RecordedFeed | None:
@@ -159,12 +186,13 @@ def _picture(given: CommandOptions) -> Picture:
 
 
 @contextmanager
-def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
+def _live_feed(given: CommandOptions, options: TopOptions) -> Iterator[LiveFeed]:
     """Connect to the cluster, list it, and prepare rounds. Errors: UsageError, FailedError, KubernetesError."""
-    given = options.input
     if len(given.contexts) > 1:
         raise UsageError("trimtab top shows one cluster; give --context once")
-    source = ClusterSource(given.kubeconfig, (given.contexts or ("",))[0], given.files, given.settings)
+    source = ClusterSource(
+        given.kubeconfig, (given.contexts or ("",))[0], given.files, given.settings, changes=given.set_values
+    )
     settings, groups = source.plan_settings(), source.groups()
     labels = read_labels(given.group_by)
     offers = given.offers_of_file.offers if given.offers_of_file is not None else None

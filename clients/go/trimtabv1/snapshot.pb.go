@@ -2977,7 +2977,7 @@ type Node struct {
 	DeclaredFeatures []int32 `protobuf:"varint,15,rep,packed,name=declared_features,json=declaredFeatures,proto3" json:"declared_features,omitempty"`
 	// Drivers that volumes may require. OPTIONAL: absent means not known, and no pod is refused for a missing driver.
 	VolumeDrivers *VolumeDrivers `protobuf:"bytes,16,opt,name=volume_drivers,json=volumeDrivers,proto3" json:"volume_drivers,omitempty"`
-	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has written it: scale-down and replacement
+	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab run --act steer` has written it: scale-down and replacement
 	// leave the node alone.
 	DoNotDisrupt bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
 	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the node or of its NodeClaim. It counts as a

@@ -1,6 +1,6 @@
-"""A policy for `trimtab simulate --policy`: a node of the cheapest group for as many cores as wait, empty nodes go.
+"""A policy for `trimtab simulate --program`: a node of the cheapest group for as many cores as wait, empty nodes go.
 
-    trimtab simulate shop.yaml --settings upstream --policy "external:python3 external_policy.py"
+    trimtab simulate shop.yaml --settings upstream --program "python3 external_policy.py"
 
 Shows the protocol of `docs/simulate.md`; needs nothing but Python.
 """

@@ -34,7 +34,7 @@ DELETION_CANDIDATE: Final = taint(
     "DeletionCandidateOfClusterAutoscaler",
     "Node",
     PRESENT,
-    "new nodes do not have it; set by the actuator; `trimtab steer`: the autoscaler may remove the node",
+    "new nodes do not have it; set by the actuator; `trimtab run --act steer`: the autoscaler may remove the node",
     _TAINTS,
 )
 IGNORE_TAINT: Final = taint("ignore-taint.cluster-autoscaler.kubernetes.io/", "Node", PRESENT, _STARTUP, _TAINTS)

@@ -1526,7 +1526,7 @@ class Node(_message.Message):
     removal before it deletes the node.
     """
     do_not_disrupt: _builtins.bool
-    """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has written it: scale-down and replacement
+    """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab run --act steer` has written it: scale-down and replacement
     leave the node alone.
     """
     being_deleted: _builtins.bool

@@ -29,7 +29,7 @@ def told_by_the_service() -> list[str]:
 def seen() -> dict[str, Any]:
     """Return what each part of the project makes of the predicates."""
     return {
-        "fit": trimtab("fit", "cluster.json"),
+        "fit": trimtab("explain", "cluster.json", "fit", "-o", "json"),
         "plan": trimtab("plan", "cluster.json", *NOW, "-o", "json"),
         "table": trimtab("plan", "cluster.json", *NOW),
         "explained pod": trimtab("explain", "cluster.json", "pod/default/server", *NOW),

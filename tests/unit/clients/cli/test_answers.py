@@ -114,7 +114,7 @@ def test_a_setting_out_of_range_is_refused_by_name(trimtab: Run, cluster: Path, 
 
 
 def test_fit_prints_a_line_for_each_waiting_pod_and_node(trimtab: Run, cluster: Path) -> None:
-    outcome = trimtab("fit", cluster)
+    outcome = trimtab("explain", cluster, "fit", "-o", "json")
     lines = [json.loads(line) for line in outcome.out.splitlines()]
     lacking = {"fits": False, "reasons": ["INSUFFICIENT_RESOURCES"], "insufficient": ["cpu"]}
     assert lines == [{"pod": "default/waiting", "node": name, **lacking} for name in ("n1", "n2", "n3")]
@@ -122,7 +122,7 @@ def test_fit_prints_a_line_for_each_waiting_pod_and_node(trimtab: Run, cluster: 
 
 def test_fit_of_a_bound_pod_leaves_it_out_of_its_own_way(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.node("n2", cpu="500m"), k8s.pod("p", cpu="800m", node="n1"))
-    lines = [json.loads(line) for line in trimtab("fit", file, "--pod", "default/p").out.splitlines()]
+    lines = [json.loads(line) for line in trimtab("explain", file, "fit/default/p", "-o", "json").out.splitlines()]
     assert [(line["node"], line["fits"], line["reasons"]) for line in lines] == [
         ("n1", True, []),
         ("n2", False, ["INSUFFICIENT_RESOURCES"]),
@@ -133,7 +133,7 @@ def test_fit_as_a_table_says_which_resource_lacks_and_by_how_much(
     trimtab: Run, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    out = trimtab("fit", cluster, "-o", "table").out
+    out = trimtab("explain", cluster, "fit").out
     # n1 has 3.5 cores free, n3 3.8: the nearest is the example.
     assert "default/waiting fits none of 3 nodes" in out
     assert "lacks 0.1 cores (requests 3.9 cores, free 3.8 cores) (on n3)" in out
@@ -142,13 +142,13 @@ def test_fit_as_a_table_says_which_resource_lacks_and_by_how_much(
 def test_fit_as_a_table_shows_pods_of_one_controller_once(trimtab: Run, tmp_path: Path) -> None:
     web = k8s.replica_set("web", replicas=3)
     file = listed(tmp_path, k8s.node("n1"), web, *k8s.pods_of(web, 3, cpu="1"))
-    out = trimtab("fit", file, "-o", "table").out
+    out = trimtab("explain", file, "fit").out
     assert "and 2 more" in out
     assert out.count("fits 1 of 1 node") == 1
 
 
 def test_fit_without_waiting_pods_prints_nothing(trimtab: Run, tmp_path: Path) -> None:
-    outcome = trimtab("fit", listed(tmp_path, k8s.node("n1")))
+    outcome = trimtab("explain", listed(tmp_path, k8s.node("n1")), "fit", "-o", "json")
     assert (outcome.code, outcome.out) == (0, "")
 
 

@@ -16,7 +16,7 @@ from trimtab.v1 import actuator_pb2_grpc
 
 COMMANDS = [
     pytest.param(("plan", "{file}"), id="plan"),
-    pytest.param(("fit", "{file}"), id="fit"),
+    pytest.param(("explain", "{file}", "fit"), id="fit"),
     pytest.param(("explain", "{file}", "node/n1"), id="explain"),
 ]
 
@@ -182,7 +182,7 @@ def test_nodes_without_conditions_are_noted(trimtab: Run, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("pod", ["web-0", "default/", "/web-0", "a/b/c"])
 def test_a_pod_to_fit_is_written_with_its_namespace(trimtab: Run, cluster: Path, pod: str) -> None:
-    assert "NAMESPACE/NAME" in refused(trimtab, "fit", cluster, "--pod", pod)
+    assert "NAMESPACE/NAME" in refused(trimtab, "explain", cluster, f"fit/{pod}")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_command_whose_reader_has_gone_ends_as_kubectl_does(cluster: Path) -> 
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "trimtab.clients.cli", "fit", cluster, "--pod", "default/web-0"],
+        [sys.executable, "-m", "trimtab.clients.cli", "explain", cluster, "fit/default/web-0", "-o", "json"],
         stdout=write,
         stderr=subprocess.PIPE,
         text=True,
@@ -258,3 +258,23 @@ def test_the_limit_of_an_input_is_named_with_its_flag(trimtab: Run, cluster: Pat
     message = refused(trimtab, *arguments, "--max-input-bytes", "1000")
     assert "larger than 1000 bytes" in message
     assert "--max-input-bytes" in message
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        pytest.param(
+            ("plan", "x.json", "--scale-down-utilization-threshold=0.4"),
+            "give --set scaleDown.utilizationThreshold=VALUE",
+            id="the Cluster Autoscaler's flag",
+        ),
+        pytest.param(("replay", "x", "--scan-interval=1s"), "No such option", id="what no setting is"),
+        pytest.param(("demo", "--scale-down-unneeded-time", "1m"), "it belongs in settings", id="without settings"),
+        pytest.param(("plan", "x.json", "--setings", "y"), "--settings", id="misspelled"),
+    ],
+)
+def test_an_option_that_is_not_there_is_answered_with_what_was_meant(
+    trimtab: Run, command: tuple[str, ...], told: str
+) -> None:
+    done = trimtab(*command)
+    assert (done.code, told in " ".join(done.err.split())) == (2, True), done.err

@@ -9,9 +9,9 @@ import typer
 import yaml
 
 from trimtab.actuator.service.command import app as actuator
+from trimtab.clients.cli.command_options import Acts, RunOptions
 from trimtab.clients.cli.commands import app
-from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.live.steer import SteerOptions, _needs
+from trimtab.clients.cli.live.run import _needs, with_defaults
 from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -32,7 +32,7 @@ def programs() -> dict[str, Any]:
     trimtab: Any = typer.main.get_command(app)
     commands = trimtab.commands
     own = {"planner": typer.main.get_command(planner), "actuator": typer.main.get_command(actuator)}
-    return own | {"loop": commands["run"], "steer": commands["steer"]}
+    return own | {"loop": commands["run"], "steer": commands["run"]}
 
 
 def options_given() -> list[tuple[str, str]]:
@@ -62,12 +62,7 @@ def chart_roles() -> list[dict[str, Any]]:
 
 
 def test_the_roles_permit_what_steering_writes_and_no_more() -> None:
-    source = ClusterSource()
-    asked = SteerOptions(
-        source=source, planner="p", actuator=None, autoscaler="karpenter", interval_s=1.0, writes_per_s=1.0,
-        dry_run=False, clean=False, leave=False, rounds=0, namespace="trimtab", leader_elect=True,
-        lease_name="trimtab-steer", state_config_map="trimtab-steer-state", state_file=None, log_level="info",
-    )  # fmt: skip
+    asked = with_defaults(RunOptions(planner="p", act=Acts.STEER, namespace="trimtab"))
     needed = {(rule.group, rule.resource, verb, rule.name) for rule in _needs(asked) for verb in rule.verbs}
     roles = [one for one in chart_roles() if one["metadata"]["name"] == "trimtab-steer"]
     assert len(roles) == 2

@@ -49,16 +49,16 @@ WAYS = (
     (r"source \.venv/bin/activate|kill \$!", Way.PLANE),
     (r"echo .* > groups\.json", Way.PLANE),
     (r"trimtab-planner .*&", Way.PLANE),
-    (r"trimtab run --dry-run .*", Way.PLANE),
+    (r"trimtab run --act none .*", Way.PLANE),
     (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"jq .*|grpcurl .*|python -m grpc_tools\.protoc .*|npm install .*|npx tsx .*", Way.CALLS),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
     (r"trimtab top (?!.*--once).*|trimtab top", Way.OPTIONS),
     (r"trimtab plan --context .*|trimtab advise .* --usage .*", Way.OPTIONS),
-    (r"trimtab (plan|advise|rightsize|certificates|top) [^|]*", Way.RUN),
+    (r"trimtab (plan|advise|rightsize|admin certificates|top) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
-    (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
+    (r"trimtab (run|admin load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
     (r"pip install .*|\.ci/\S+.*|(ruff|mypy|lint-imports|pytest|mkdocs)\b.*|python -m tests\..*", Way.NAMES),
 )
@@ -240,7 +240,7 @@ def programs() -> dict[str, Any]:
 def read_options(program: str, *arguments: str) -> None:
     """Have a program of ours read its arguments without running it. Raises typer's exception for any it refuses."""
     command = programs()[program]
-    if program == "trimtab":
+    while hasattr(command, "commands"):
         command = command.commands[arguments[0]]
         arguments = arguments[1:]
     command.make_context(program, list(arguments))
@@ -261,7 +261,7 @@ def test_the_program_knows_the_command_and_its_options(one: Command) -> None:
     [
         ("run --plannr a:1", "No such option"),
         ("run --planner", "requires an argument"),
-        ("load --bursts many", "valid integer"),
+        ("admin load --bursts many", "valid integer"),
         ("plans cluster.json", "plans"),
     ],
 )
@@ -282,7 +282,9 @@ def test_commands_in_the_text_have_known_names_and_options(one: Command) -> None
     used = [word for word in arguments if word in subcommands]
     placeholders = {"COMMAND", "…"}
     assert used or program != "trimtab" or arguments[0].startswith("--") or arguments[0] in placeholders, one
-    known = {name for each in (command, *(subcommands[word] for word in used)) for name in options_of(each)}
+    below = [subcommands[word] for word in used]
+    below += [one.commands[word] for one in below for word in arguments if word in getattr(one, "commands", {})]
+    known = {name for each in (command, *below) for name in options_of(each)}
     options = {word.partition("=")[0] for word in arguments if re.match(r"--?[a-z]", word)}
     assert options - known == set()
 
@@ -368,7 +370,7 @@ def test_the_secrets_that_are_applied_are_the_ones_that_were_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for one in commands():
-        if re.match("trimtab certificates ", one.line) and not (tmp_path / words(one.line)[0][2]).exists():
+        if re.match("trimtab admin certificates ", one.line) and not (tmp_path / words(one.line)[0][3]).exists():
             assert trimtab(*words(one.line)[0][1:]).code == 0
     applied = [words(one.line)[0][-1] for one in commands() if re.match(r"kubectl apply -f .*secrets", one.line)]
     assert applied
@@ -381,7 +383,9 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(directory)
-    first, second, third = [one.text for one in blocks("python") if one.page == "docs/call-it.md" and "import grpc" not in one.text][:3]
+    first, second, third = [
+        one.text for one in blocks("python") if one.page == "docs/call-it.md" and "import grpc" not in one.text
+    ][:3]
     exec(compile(first, "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")

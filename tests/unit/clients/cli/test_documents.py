@@ -1,6 +1,7 @@
 """Settings and state files: what is read, and that errors are named."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,31 @@ def test_settings_for_a_node_group_that_is_not_there_are_noted_with_the_nearest(
     assert settings_notes(settings, snapshot_of(node_group("worker-a"))) == {}
     (text,) = settings_notes(settings, snapshot_of(node_group("workers-a"))).values()
     assert text == "settings: nodeGroups.worker-a: the input has no such node group; did you mean workers-a?"
+
+
+@pytest.mark.parametrize(
+    ("changes", "threshold"),
+    [
+        pytest.param(("scaleDown.utilizationThreshold=0.4",), 0.4, id="over the file"),
+        pytest.param(("scale_down.utilization_threshold=0.3",), 0.3, id="as the contract has it"),
+        pytest.param(("nodeGroups.a\\.b_c.unneededTime=5m",), 0.7, id="another one, of a group"),
+    ],
+)
+def test_single_settings_are_over_those_of_the_file(tmp_path: Path, changes: tuple[str, ...], threshold: float) -> None:
+    settings = read_settings(written(tmp_path, "scaleDown: {utilizationThreshold: 0.7}"), changes)
+    assert settings.scale_down.utilization_threshold == threshold
+    assert list(settings.node_groups) == (["a.b_c"] if "nodeGroups" in changes[0] else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param("scaleDown.utilizationThreshhold=0.4", "did you mean utilizationThreshold?", id="misspelled"),
+        pytest.param("consolidateAfter=1m", "that is nodeGroups.NAME.consolidateAfter here", id="of Karpenter"),
+        pytest.param("scaleDown", "give KEY=VALUE", id="no value"),
+        pytest.param("scaleDown.enabled.x=1", "enabled has no fields", id="below a value"),
+    ],
+)
+def test_a_single_setting_that_cannot_be_meant_is_named(tmp_path: Path, change: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        read_settings(written(tmp_path, "scaleDown: {enabled: true}"), (change,))

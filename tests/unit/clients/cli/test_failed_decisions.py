@@ -32,16 +32,16 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize(
     "command",
-    [("plan", "-o", "json"), ("plan",), ("plan", "-o", "yaml"), ("report",), ("explain",)],
+    [("plan", "-o", "json"), ("plan",), ("plan", "-o", "yaml"), ("page",), ("explain",)],
     ids=" ".join,
 )
 def test_a_command_says_which_decision_failed_and_ends_with_a_code(
     trimtab: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     file = listed(tmp_path, node("n1", "4"), pod("p", node="n1", cpu="1"), node_group("a", nodes=["n1"]))
-    arguments: list[object] = [command[0], file]
-    if command[0] == "report":
-        arguments += ["--output", tmp_path / "page.html"]
+    arguments: list[object] = ["plan" if command[0] == "page" else command[0], file]
+    if command[0] == "page":
+        arguments += ["--output", f"html={tmp_path / 'page.html'}"]
     elif command[0] == "explain":
         arguments += ["node/n1"]
     else:

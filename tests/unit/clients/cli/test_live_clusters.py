@@ -72,7 +72,7 @@ def test_a_kubeconfig_alone_is_read_at_its_current_context(trimtab: Run, server:
     config = kubeconfig(tmp_path, here=server.url)
     done = trimtab("explain", "node/n1", "--kubeconfig", config, *SOME)
     assert (done.code, done.out.split()[:2]) == (0, ["Node", "n1,"])
-    assert trimtab("fit", "--kubeconfig", config, "--pod", "default/web-0", "-o", "table").code == 0
+    assert trimtab("explain", "fit/default/web-0", "--kubeconfig", config).code == 0
 
 
 def test_every_missing_permission_is_named_by_verb_and_resource(
@@ -204,5 +204,5 @@ def test_clusters_that_cannot_be_told_apart_are_refused(trimtab: Run, options: l
 
 
 def test_a_command_for_one_cluster_refuses_several(trimtab: Run) -> None:
-    done = trimtab("fit", "--context", "a", "--context", "b")
+    done = trimtab("explain", "fit", "--context", "a", "--context", "b")
     assert (done.code, "several clusters are given (a, b)" in done.err) == (2, True)

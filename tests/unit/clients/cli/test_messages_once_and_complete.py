@@ -117,7 +117,7 @@ def test_pods_without_controller_are_one_line_not_one_each(trimtab: Run, tmp_pat
 
 def test_pods_without_controller_that_lack_the_same_share_their_rows(trimtab: Run, tmp_path: Path) -> None:
     waiting = [k8s.pod(f"waits-{i:03}", cpu="40" if i else "30") for i in range(100)]
-    out = trimtab("fit", listed(tmp_path, k8s.node("n1", cpu="4"), *waiting), "-o", "table").out
+    out = trimtab("explain", listed(tmp_path, k8s.node("n1", cpu="4"), *waiting), "fit").out
     assert [line for line in out.splitlines() if "fits" in line] == [
         "default/waits-000 fits none of 1 node",
         "default/waits-001 and 98 more fits none of 1 node",
@@ -144,7 +144,11 @@ def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: P
     """As `kubectl get nodes,pods` gives it."""
     web = k8s.replica_set("web", replicas=3)
     cluster = listed(tmp_path, k8s.node("n1"), k8s.node("n2"), k8s.pod("web-0", node="n1", owner=web))
-    for command in (("plan", cluster), ("explain", cluster, "node/n1"), ("report", cluster, "-o", tmp_path / "x.html")):
+    for command in (
+        ("plan", cluster),
+        ("explain", cluster, "node/n1"),
+        ("plan", cluster, "-o", f"html={tmp_path / 'x.html'}"),
+    ):
         done = trimtab(*command, *NOW)
         said = " ".join(f"{done.out} {done.err}".split())
         assert said.count("1 pod has a controller, but the snapshot lists no controllers") == 1, command

@@ -195,7 +195,7 @@ def test_a_group_wins_over_a_label_and_a_label_over_a_type(trimtab: Run, tmp_pat
 
 
 def test_rates_price_nodes_without_another_price_and_are_named(trimtab: Run, tmp_path: Path) -> None:
-    out = trimtab("plan", "--no-advice", clusters(tmp_path), "--rates", "cpu=0.03,memory=0.005").out
+    out = trimtab("plan", "--no-advice", clusters(tmp_path), "--prices", "cpu=0.03,memory=0.005").out
     assert "That saves 1.80 of 2.00 an hour (90 %)" in out
     assert "Prices: 2 nodes by NodeGroup, 1 node by rates (0.03 a core and 0.005 a GiB of memory an hour)." in out
 
@@ -203,33 +203,33 @@ def test_rates_price_nodes_without_another_price_and_are_named(trimtab: Run, tmp
 def test_rates_are_prices_for_the_planner_but_assumed_ones_are_not(trimtab: Run, tmp_path: Path) -> None:
     cluster = listed(tmp_path, *(k8s.node(name, cpu="4", labels={TYPE: "m5"}) for name in ("n1", "n2")))
     plan = ("plan", cluster, "--decision", "scale-down")
-    given = trimtab(*plan, "--rates", "cpu=0.03", "-o", "json").document()
+    given = trimtab(*plan, "--prices", "cpu=0.03", "-o", "json").document()
     assert [one["pricePerHour"] for one in given["nodes"]] == [0.12, 0.12]
     assumed = trimtab(*plan, "-o", "json").document()
     assert [one["objective"] for one in assumed["summary"]["decisions"]] == ["COUNT"]
     assert assumed["summary"]["assumption"] == "assumed: 0.03 a core and 0.004 a GiB of memory an hour"
     out = " ".join(trimtab(*plan).out.split())
-    assert "(assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)" in out
+    assert "(assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices gives yours)" in out
 
 
 @pytest.mark.parametrize(
     ("rates", "told"),
     [
-        pytest.param("cpu", "'cpu' is not RESOURCE=PRICE", id="no price"),
+        pytest.param("cpu=1,memory", "'memory' is not RESOURCE=PRICE", id="no price"),
         pytest.param("cpu=much", "'much' is no number", id="no number"),
         pytest.param("cpu=1,cpu=2", "cpu is given twice", id="twice"),
         pytest.param("cpu=-1", "no rate is left", id="negative alone"),
     ],
 )
 def test_rates_that_cannot_be_used_are_refused(trimtab: Run, cluster: Path, rates: str, told: str) -> None:
-    done = trimtab("plan", "--no-advice", cluster, "--rates", rates)
+    done = trimtab("plan", "--no-advice", cluster, "--prices", rates)
     assert (done.code, told in done.err) == (2, True)
 
 
 def test_a_negative_rate_is_named_and_the_other_one_counts(trimtab: Run, cluster: Path) -> None:
-    done = trimtab("plan", "--no-advice", cluster, "--rates", "cpu=-1,memory=0.004")
+    done = trimtab("plan", "--no-advice", cluster, "--prices", "cpu=-1,memory=0.004")
     assert done.code == 0
-    assert "--rates: cpu=-1 is not a price per hour; it is left out" in done.err
+    assert "--prices: cpu=-1 is not a price per hour; it is left out" in done.err
     assert "by rates (0.004 a GiB of memory an hour)" in done.out
 
 

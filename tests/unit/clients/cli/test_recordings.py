@@ -15,7 +15,7 @@ from trimtab.v1 import snapshot_pb2
 NOW = ("--now", "2026-01-31T12:00:00Z")
 COMMANDS = [
     pytest.param(("plan", "{}", *NOW, "-o", "json"), id="plan"),
-    pytest.param(("fit", "{}", "-o", "json"), id="fit"),
+    pytest.param(("explain", "{}", "fit", "-o", "json"), id="fit"),
     pytest.param(("explain", "{}", "node/n1", *NOW), id="explain a node"),
     pytest.param(("explain", "{}", "pod/default/waiting", *NOW), id="explain a pod"),
 ]

@@ -123,7 +123,7 @@ def test_balanced_growth_says_with_whom_it_shares(trimtab: Run, tmp_path: Path) 
     out = trimtab("plan", "--no-advice", file, *NOW, "--settings", settings).out
     told = " ".join(out.split())
     assert "2 node groups grow by 4 nodes for 4 pods. No price is known; that costs about 0.74 an hour, 537 a" in told
-    assert "month (assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)." in told
+    assert "month (assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices gives yours)." in told
     assert "0 → 2" in out
     assert "shares with a similar node group" in out
 
@@ -230,4 +230,4 @@ def test_a_cluster_whose_groups_are_all_at_zero_has_a_plan_and_one_without_group
     nothing = trimtab("plan", "--no-advice", listed(tmp_path, agent, *pods), *NOW)
     assert nothing.code != 0
     assert "there is no Node and no NodeGroup in the input; export nodes too" in nothing.err
-    assert "there is no Node in the input" in trimtab("fit", listed(tmp_path, group("small"), *pods)).err
+    assert "there is no Node in the input" in trimtab("explain", listed(tmp_path, group("small"), *pods), "fit").err

@@ -1,4 +1,4 @@
-"""`trimtab load`: the order of creations and deletions, the measurements, and that nothing is left behind."""
+"""`trimtab admin load`: the order of creations and deletions, the measurements, and that nothing is left behind."""
 
 from typing import Any
 

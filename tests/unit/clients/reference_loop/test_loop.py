@@ -13,7 +13,6 @@ from tests.builders.reference_loop import Scripted, run, unavailable
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
@@ -46,27 +45,6 @@ def test_the_loop_waits_during_failures_and_logs_them_until_they_end(server: Fak
     status = yaml.safe_load(server.documents[MAP]["data"]["status"])
     assert status["autoscalerStatus"] == "Running"
     assert status["clusterWide"]["scaleDown"]["status"] == "NoCandidates"
-
-
-class Told:
-    """An observer that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def report(self, done: RoundResult) -> None:
-        self.seen.append(f"round {done.request.request_id}")
-
-    def fail(self, trouble: str) -> None:
-        self.seen.append(trouble)
-
-
-def test_an_observer_is_told_of_each_round_and_each_failure() -> None:
-    told = Told()
-    rounds = Scripted(KubernetesError("the cluster is away"))
-    run(Loop(rounds, LoopSettings(0.01, 2, Backoff(0.01, 0.02)), LoopServices(Health(60), observer=told)))
-    assert told.seen[0] == "the cluster is away"
-    assert [text.startswith("round ") for text in told.seen] == [False, True, True]
 
 
 def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from trimtab.clients.cli.blocks import Table
 from trimtab.clients.cli.report.command import simulated
-from trimtab.clients.cli.report.page import Table
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.result import problem_of, result_of
 from trimtab.clients.simulation.scenario_file import read_scenario

@@ -157,8 +157,8 @@ def test_the_command_shows_a_program_beside_settings(tmp_path: Path, trimtab: Cl
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(scenario(["x"]).model_dump(mode="json", by_alias=True, exclude={"policy"})))
     command = shlex.join(written(tmp_path))
-    done = trimtab("simulate", path, "--policy", f"external:{command}", "--processes", "1", "-o", "json")
+    done = trimtab("simulate", path, "--program", command, "--processes", "1", "-o", "json")
     runs = done.document()["runs"]
     assert [one["settings"]["name"] for one in runs] == ["defaults", f"external:{Path(sys.executable).name}"]
-    refused = trimtab("simulate", path, "--policy", "internal:x")
-    assert "--policy internal:x: external:COMMAND is expected" in refused.err
+    refused = trimtab("simulate", path, "--program", " ")
+    assert "--program: a command is expected" in refused.err

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
+from trimtab.clients.cli.blocks import Table
 from trimtab.clients.cli.report.command import simulated
-from trimtab.clients.cli.report.page import Table
 from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster

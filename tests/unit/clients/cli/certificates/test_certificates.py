@@ -1,4 +1,4 @@
-"""`trimtab certificates`: with its files the parts can talk to each other, and no one else can."""
+"""`trimtab admin certificates`: with its files the parts can talk to each other, and no one else can."""
 
 import stat
 from pathlib import Path
@@ -28,7 +28,7 @@ def san(path: Path) -> x509.SubjectAlternativeName:
 
 
 def test_each_part_is_admitted_and_known_by_its_identity(trimtab: Run, tmp_path: Path) -> None:
-    assert trimtab("certificates", tmp_path / "c").code == 0
+    assert trimtab("admin", "certificates", tmp_path / "c").code == 0
     made = tmp_path / "c"
     security = PortSecurity(made / "actuator.crt", made / "actuator.key", made / "ca.crt")
     registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, Servicer(), "trimtab.v1.Actuator")
@@ -41,7 +41,7 @@ def test_each_part_is_admitted_and_known_by_its_identity(trimtab: Run, tmp_path:
 
 
 def test_keys_are_for_their_owner_alone_and_the_cas_key_is_in_no_secret(trimtab: Run, tmp_path: Path) -> None:
-    trimtab("certificates", tmp_path, "--namespace", "elsewhere")
+    trimtab("admin", "certificates", tmp_path, "--namespace", "elsewhere")
     for path in [*tmp_path.glob("*.key"), tmp_path / "secrets.yaml"]:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     text = (tmp_path / "secrets.yaml").read_text()
@@ -55,12 +55,12 @@ def test_keys_are_for_their_owner_alone_and_the_cas_key_is_in_no_secret(trimtab:
 
 
 def test_a_ca_is_never_overwritten_and_renewed_certificates_are_of_the_same_one(trimtab: Run, tmp_path: Path) -> None:
-    trimtab("certificates", tmp_path)
+    trimtab("admin", "certificates", tmp_path)
     ca, planner = (tmp_path / "ca.crt").read_bytes(), (tmp_path / "planner.crt").read_bytes()
-    refused = trimtab("certificates", tmp_path)
+    refused = trimtab("admin", "certificates", tmp_path)
     assert (refused.code, "--renew" in refused.err) == (2, True)
     assert (tmp_path / "planner.crt").read_bytes() == planner
-    assert trimtab("certificates", tmp_path, "--renew", "--name", "planner=planner.example").code == 0
+    assert trimtab("admin", "certificates", tmp_path, "--renew", "--name", "planner=planner.example").code == 0
     assert (tmp_path / "ca.crt").read_bytes() == ca
     renewed = x509.load_pem_x509_certificate((tmp_path / "planner.crt").read_bytes())
     renewed.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
@@ -79,15 +79,15 @@ def test_a_ca_is_never_overwritten_and_renewed_certificates_are_of_the_same_one(
 def test_bad_input_is_reported_before_anything_is_written(
     trimtab: Run, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    outcome = trimtab("certificates", tmp_path, *arguments)
+    outcome = trimtab("admin", "certificates", tmp_path, *arguments)
     assert outcome.code == 2
     assert message in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_connection_options_that_cannot_be_used_are_reported_at_once(trimtab: Run, tmp_path: Path) -> None:
-    missing = trimtab("--tls-ca", tmp_path / "none.crt", "version")
+    missing = trimtab("--tls-ca", tmp_path / "none.crt", "plan", "x.json")
     assert (missing.code, "none.crt" in missing.err) == (2, True)
     (tmp_path / "token").write_text("t")
-    plain = trimtab("--token-file", tmp_path / "token", "version")
+    plain = trimtab("--token-file", tmp_path / "token", "plan", "x.json")
     assert (plain.code, "--tls-ca" in plain.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`trimtab load` as a command, and the page on trying slack with it."""
+"""`trimtab admin load` as a command, and the page on trying slack with it."""
 
 import json
 import re
@@ -33,7 +33,7 @@ PAGE = (ROOT / "docs" / "slack.md").read_text(encoding="utf-8")
     ],
 )
 def test_what_cannot_be_meant_is_named(trimtab: Any, options: tuple[str, ...], words: str) -> None:
-    done = trimtab("load", *options)
+    done = trimtab("admin", "load", *options)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
 
@@ -45,7 +45,7 @@ def test_what_became_of_the_bursts_is_printed(trimtab: Any, monkeypatch: pytest.
     monkeypatch.setattr(ClusterSource, "api", lambda self: None)
     monkeypatch.setattr(load, "run", lambda cluster, settings, around: [burst])
     monkeypatch.setenv("COLUMNS", "160")
-    done = trimtab("load", "-o", form)
+    done = trimtab("admin", "load", "-o", form)
     assert (done.code, done.err) == (0, "")
     if form == "table":
         assert done.out.splitlines()[1].split() == ["1", "4", "2", "1", "0", "s", "3", "s", "1", "3", "2"]
@@ -67,7 +67,9 @@ def command_lines() -> list[str]:
 def test_every_command_and_option_on_the_page_exists(line: str) -> None:
     words = line.partition(" | ")[0].partition(" > ")[0].split()
     commands: Any = typer.main.get_command(app)
-    known = {name for parameter in commands.commands[words[1]].params for name in parameter.opts}
+    command = commands.commands[words[1]]
+    command = command.commands[words[2]] if words[1] == "admin" else command
+    known = {name for parameter in command.params for name in parameter.opts}
     assert {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"} <= known
 
 

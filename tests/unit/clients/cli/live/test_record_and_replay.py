@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,22 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_snapshots import put
+from trimtab.clients.cli.command_options import RecordOptions, ReplayOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.live.record import RecordOptions, record
+from trimtab.clients.cli.live.record import record
 from trimtab.clients.cli.live.replay import compare, replay
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.options import Output
 from trimtab.common.kubernetes.registry import BY_KIND, WATCHED
 from trimtab.common.objects import read_files
 from trimtab.common.recording import RecordingReader, RecordingWriter
-from trimtab.v1 import plan_pb2
+
+
+def asked(file: Path, source: ClusterSource, **more: Any) -> RecordOptions:
+    """Return options of a recording."""
+    return RecordOptions(
+        file=file, kubeconfig=source.kubeconfig, node_groups=list(source.node_groups), interval_s=0.01, **more
+    )
 
 
 def source_of(server: FakeApiServer, folder: Path, groups: tuple[Path, ...] = ()) -> ClusterSource:
@@ -62,7 +70,7 @@ def test_the_groups_of_node_pools_are_recorded_with_the_offers_of_a_file(
         for kind in (BY_KIND["NodePool"], BY_KIND["NodeClaim"]):
             server.define(kind.path, kind.kind)
         server.put_json(BY_KIND["NodePool"].path, kp.node_pool())
-        record(RecordOptions(file, source_of(server, tmp_path), None, None, (), 0.01, 1, False, offers))
+        record(asked(file, source_of(server, tmp_path), offers=offers))
     groups = read_files([file]).snapshot.node_groups
     assert {group.id: group.price_per_hour for group in groups}["default/m5.xlarge/z1/on-demand"] == 0.214
 
@@ -72,7 +80,7 @@ def test_a_file_of_offers_that_cannot_be_read_stops_a_recording_before_it_begins
 ) -> None:
     file = tmp_path / "cluster.trimtab"
     with pytest.raises(UsageError, match=r"none\.csv"):
-        record(RecordOptions(file, source, None, None, (), 0.01, 1, False, tmp_path / "none.csv"))
+        record(asked(file, source, offers=tmp_path / "none.csv"))
     assert not file.exists()
 
 
@@ -81,13 +89,13 @@ def test_what_is_recorded_replays_without_difference(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
 ) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(RecordOptions(file, source, None, None, (), 0.01, 3, redact))
+    record(asked(file, source, rounds=3, redact=redact))
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
     with file.open("rb") as opened:
         frames = [frame.WhichOneof("frame") for frame in RecordingReader(str(file), opened)]
     assert frames == ["snapshot", "request", "response", "delta", "request", "response", "delta", "request", "response"]
     capsys.readouterr()
-    replay(file, None, Format.JSON)
+    replay(ReplayOptions(files=(file,), output=Output("json")))
     assert json.loads(capsys.readouterr().out) == {"rounds": 3, "differences": []}
 
 
@@ -95,7 +103,7 @@ def test_every_difference_is_shown_with_its_place(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "cluster.trimtab", tmp_path / "other.trimtab"
-    record(RecordOptions(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
+    record(asked(file, source, decision=["scale-down"], redact=False))
     with file.open("rb") as opened, RecordingWriter(other) as writer:
         for frame in RecordingReader(str(file), opened):
             content = getattr(frame, str(frame.WhichOneof("frame")))
@@ -105,29 +113,29 @@ def test_every_difference_is_shown_with_its_place(
             writer.write(content)
     capsys.readouterr()
     with pytest.raises(FailedError, match="2 differences in 1 rounds"):
-        replay(other, None, Format.JSON)
+        replay(ReplayOptions(files=(other,), output=Output("json")))
     shown = json.loads(capsys.readouterr().out)["differences"]
     assert {one["path"] for one in shown} == {"scaleDown.evaluated", "nodes.ghost"}
 
 
 def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        replay(tmp_path / "none", None, Format.TABLE)
+        replay(ReplayOptions(files=(tmp_path / "none",), output=Output("table")))
     text = tmp_path / "text"
     text.write_text("hello")
     with pytest.raises(UsageError, match="not a recording"):
-        replay(text, None, Format.TABLE)
+        replay(ReplayOptions(files=(text,), output=Output("table")))
     empty = tmp_path / "empty.trimtab"
     with RecordingWriter(empty):
         pass
     with pytest.raises(UsageError, match="no round"):
-        replay(empty, None, Format.TABLE)
+        replay(ReplayOptions(files=(empty,), output=Output("table")))
 
 
 def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_path: Path) -> None:
-    asked = RecordOptions(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
+    made = asked(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"))
     with pytest.raises(UsageError, match="the directory of this file does not exist"):
-        record(asked)
+        record(made)
 
 
 def test_objects_that_are_not_node_groups_are_refused(tmp_path: Path) -> None:
@@ -160,11 +168,11 @@ def test_documents_are_compared_value_by_value(recorded: object, replayed: objec
 )
 def test_a_recording_that_is_cut_off_says_so(source: ClusterSource, tmp_path: Path, end: float, words: str) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(RecordOptions(file, source, None, None, (), 0.01, 2, False))
+    record(asked(file, source, rounds=2, redact=False))
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * end)])
     with pytest.raises(UsageError, match=words):
-        replay(file, None, Format.TABLE)
+        replay(ReplayOptions(files=(file,), output=Output("table")))
 
 
 @pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])
@@ -183,11 +191,11 @@ def test_after_a_stop_it_keeps_the_recorded_rounds_and_nothing_else(
     mode: list[int] = []
     teller = threading.Thread(target=stop, daemon=True)
     teller.start()
-    record(RecordOptions(file, source, None, None, (), 0.02, 100_000, redact))
+    record(asked(file, source, rounds=100_000, redact=redact))
     teller.join()
     assert [path.name for path in tmp_path.glob(".*")] == []
     if redact:
         assert mode == [0o600]
     capsys.readouterr()
-    replay(file, None, Format.JSON)
+    replay(ReplayOptions(files=(file,), output=Output("json")))
     assert 0 < json.loads(capsys.readouterr().out)["rounds"] < 100_000

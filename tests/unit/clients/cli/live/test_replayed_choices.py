@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.clients.cli.command_options import ReplayOptions
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.replay import replay
-from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.options import Output
 from trimtab.common.recording import RecordingWriter
 from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import option_choice_pb2 as pb
@@ -32,7 +33,7 @@ def written(path: Path, *choices: pb.OptionChoice) -> Path:
 
 
 def test_what_was_recorded_leads_to_the_same_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    replay(written(tmp_path / "x.trimtab", a_choice(), a_choice()), None, Format.JSON)
+    replay(ReplayOptions(files=(written(tmp_path / "x.trimtab", a_choice(), a_choice()),), output=Output("json")))
     assert '"rounds": 2' in capsys.readouterr().out
 
 
@@ -40,5 +41,5 @@ def test_another_answer_than_the_recorded_one_is_shown(tmp_path: Path, capsys: p
     other = a_choice()
     other.groups[0].price_per_hour = 0.5
     with pytest.raises(FailedError):
-        replay(written(tmp_path / "x.trimtab", other), None, Format.JSON)
+        replay(ReplayOptions(files=(written(tmp_path / "x.trimtab", other),), output=Output("json")))
     assert '"path": "nodeGroup"' in capsys.readouterr().out

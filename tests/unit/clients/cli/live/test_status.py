@@ -1,4 +1,4 @@
-"""`trimtab status` as a user runs it: the loop's ConfigMap and the actuator's status, once or repeatedly."""
+"""`trimtab top --status` as a user runs it: the loop's ConfigMap and the actuator's status, once or repeatedly."""
 
 import json
 import time
@@ -91,7 +91,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actuator: str) -> None:
-    done = trimtab("status", "--kubeconfig", cluster, "--actuator", actuator)
+    done = trimtab("top", "--status", "--kubeconfig", cluster, "--actuator", actuator)
     assert done.code == 0, done.err
     assert [line.rstrip() for line in done.out.splitlines()[1:7]] == [
         "  nodes: 12",
@@ -124,7 +124,7 @@ def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actua
 
 def test_a_watch_prints_an_object_a_line(trimtab: Run, actuator: str) -> None:
     done = trimtab(
-        "status", "--actuator", actuator, *NO_CLUSTER, "--watch", "--interval", 0.1, "--rounds", 3, "-o", "json"
+        "top", "--status", "--actuator", actuator, *NO_CLUSTER, "--interval", 0.1, "--rounds", 3, "-o", "json"
     )
     assert done.code == 0, done.err
     revisions = [int(json.loads(line)["actuator"]["revision"]) for line in done.out.splitlines()]
@@ -133,7 +133,7 @@ def test_a_watch_prints_an_object_a_line(trimtab: Run, actuator: str) -> None:
 
 def test_a_loop_that_has_written_nothing_is_reported(trimtab: Run, tmp_path: Path, actuator: str) -> None:
     with FakeApiServer() as server:
-        done = trimtab("status", "--kubeconfig", kubeconfig(tmp_path, server.url), "--actuator", actuator)
+        done = trimtab("top", "--status", "--kubeconfig", kubeconfig(tmp_path, server.url), "--actuator", actuator)
     assert done.code == 0
     assert "kube-system/trimtab-status does not exist: no loop has written its status" in done.err
 
@@ -141,7 +141,7 @@ def test_a_loop_that_has_written_nothing_is_reported(trimtab: Run, tmp_path: Pat
 def test_a_status_that_is_not_yaml_is_named(trimtab: Run, tmp_path: Path) -> None:
     with FakeApiServer() as server:
         server.documents[PATH] = {"data": {"status": "time: [2026"}}
-        done = trimtab("status", "--kubeconfig", kubeconfig(tmp_path, server.url))
+        done = trimtab("top", "--status", "--kubeconfig", kubeconfig(tmp_path, server.url))
     assert done.code == 1
     assert "kube-system/trimtab-status: data.status is not YAML: line 2: " in done.err
 
@@ -155,7 +155,7 @@ def test_a_status_that_is_not_yaml_is_named(trimtab: Run, tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_reached_is_named(trimtab: Run, options: tuple[str, ...], code: int, told: str) -> None:
-    done = trimtab("status", *options)
+    done = trimtab("top", "--status", *options)
     assert (done.code, told in done.err) == (code, True), done.err
 
 

@@ -114,7 +114,7 @@ def written(folder: Path, *documents: Any) -> list[Path]:
 
 
 def test_aws_prices_are_of_linux_on_shared_machines_with_the_latest_spot_price(trimtab: Run, tmp_path: Path) -> None:
-    done = trimtab("prices", "import", "aws", *written(tmp_path, AWS, SPOT), "--region", "eu-west-1")
+    done = trimtab("admin", "import-prices", "aws", *written(tmp_path, AWS, SPOT), "--region", "eu-west-1")
     assert done.out.splitlines() == [
         "type,zone,lifecycle,price,currency",
         "m5.large,,on-demand,0.107,USD",
@@ -125,12 +125,12 @@ def test_aws_prices_are_of_linux_on_shared_machines_with_the_latest_spot_price(t
 
 
 def test_azure_prices_are_of_linux_by_the_hour_and_of_spot(trimtab: Run, tmp_path: Path) -> None:
-    done = trimtab("prices", "import", "azure", *written(tmp_path, [AZURE, AZURE]))
+    done = trimtab("admin", "import-prices", "azure", *written(tmp_path, [AZURE, AZURE]))
     assert done.out.splitlines()[1:] == ["Standard_D2s_v3,,on-demand,0.11,EUR", "Standard_D2s_v3,,spot,0.02,EUR"]
 
 
 def test_google_prices_are_sums_over_cores_and_memory(trimtab: Run, tmp_path: Path) -> None:
-    done = trimtab("prices", "import", "gcp", *written(tmp_path, GCP_SKUS, GCP_TYPES))
+    done = trimtab("admin", "import-prices", "gcp", *written(tmp_path, GCP_SKUS, GCP_TYPES))
     assert done.out.splitlines()[1:] == [
         f"n1-standard-2,,on-demand,{2 * 0.034773 + 7.5 * 0.004661:g},USD",
         "n2d-standard-4,,on-demand,0.184,USD",
@@ -141,7 +141,7 @@ def test_google_prices_are_sums_over_cores_and_memory(trimtab: Run, tmp_path: Pa
 def test_an_imported_list_prices_a_plan(trimtab: Run, tmp_path: Path) -> None:
     prices = tmp_path / "prices.csv"
     files = written(tmp_path, AWS, SPOT)
-    prices.write_text(trimtab("prices", "import", "aws", *files, "--region", "eu-west-1").out)
+    prices.write_text(trimtab("admin", "import-prices", "aws", *files, "--region", "eu-west-1").out)
     labels = {TYPE: "m5.large", ZONE: "eu-west-1a"}
     nodes = [
         k8s.node("n1", labels=labels),
@@ -167,7 +167,7 @@ def test_an_imported_list_prices_a_plan(trimtab: Run, tmp_path: Path) -> None:
 def test_lists_that_have_no_prices_are_refused(
     trimtab: Run, tmp_path: Path, cloud: str, documents: list[Any], options: tuple[str, ...], told: str
 ) -> None:
-    done = trimtab("prices", "import", cloud, *written(tmp_path, *documents), *options)
+    done = trimtab("admin", "import-prices", cloud, *written(tmp_path, *documents), *options)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
 
@@ -175,5 +175,5 @@ def test_lists_that_have_no_prices_are_refused(
 def test_a_file_that_is_no_json_is_named(trimtab: Run, tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text("type,price\n")
-    done = trimtab("prices", "import", "aws", path)
+    done = trimtab("admin", "import-prices", "aws", path)
     assert (done.code, f"{path}: this is not JSON" in done.err) == (2, True)

@@ -153,7 +153,7 @@ def imported(trimtab: Run, folder: Path, cloud: str, *texts: str) -> tuple[list[
     paths = [folder / f"{number}.json" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text, encoding="utf-8")
-    done = trimtab("prices", "import", cloud, *paths)
+    done = trimtab("admin", "import-prices", cloud, *paths)
     assert done.code == 0, done.err
     return done.out.splitlines()[1:], done.err
 

@@ -1,4 +1,4 @@
-"""Pages of `trimtab report`, made and read."""
+"""Pages of `-o html=FILE`, made and read."""
 
 import json
 import re
@@ -47,6 +47,6 @@ class Reader(HTMLParser):
 
 def page_of(trimtab: Run, directory: Path, *files: object) -> Reader:
     out = directory / "page.html"
-    done = trimtab("report", *files, "-o", out)
+    done = trimtab("plan", *files, "-o", f"html={out}")
     assert done.code == 0, done.err
     return Reader(out.read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
+from trimtab.clients.cli.blocks import Line, Table
 from trimtab.clients.cli.report.page import (
     AdviceLine,
     AdviceSection,
@@ -16,10 +17,8 @@ from trimtab.clients.cli.report.page import (
     Bars,
     Chart,
     KeyFigure,
-    Line,
     NodeGrid,
     ReportPage,
-    Table,
     rendered,
 )
 from trimtab.clients.cli.report.plot import PlotFigure
@@ -79,7 +78,7 @@ def test_a_report_decides_as_a_plan_does_on_pods_that_wait(trimtab: Run, tmp_pat
         "2 pending pods fit on existing nodes.",
         "None of 2 nodes can go.",
         "What grows node group nodes at most pods an hour a month because a 2 → 3 3 1 0.50 365 cheapest plan",
-        "What stays pending pods of pods because ReplicaSet default/web 1 no node group",
+        "What stays pending of pods because ReplicaSet default/web 1 no node group",
     ):
         assert text in page.text
     names = [
@@ -131,7 +130,7 @@ def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_
     settings.write_text("scaleDown: {unneededTime: 0s}\n")
     objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
     page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
-    assumed = "assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours"
+    assumed = "assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices gives yours"
     assert page.text.count(assumed) == len(["facts", "headline", "table of reasons"])
     assert "3 nodes, assumed prices" in page.text
 
@@ -199,8 +198,10 @@ def test_growth_of_a_cluster_without_nodes_is_shown_at_assumed_rates(trimtab: Ru
     figures = f"After the plan {month:,.0f} 1 node (1 added) More a month {month:,.0f} assumed prices"
     assert f"Now 0 0 nodes, assumed prices {figures}" in page.text
     assert "All 0 nodes" not in page.text
-    assert "No price is known; assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates" in page.text
-    priced = page_of(trimtab, tmp_path, empty, "--now", NOW, "--rates", "cpu=1,memory=0")
+    assert (
+        "No price is known; assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices gives yours" in page.text
+    )
+    priced = page_of(trimtab, tmp_path, empty, "--now", NOW, "--prices", "cpu=1,memory=0")
     assert "After the plan 2,920 1 node (1 added) More a month 2,920" in priced.text
     assert "assumed" not in priced.text
 

@@ -1,4 +1,4 @@
-"""`trimtab report`: one page that holds all it needs, and lets nothing of the input become markup."""
+"""`-o html=FILE`: one page that holds all it needs, and lets nothing of the input become markup."""
 
 import json
 from datetime import UTC, datetime
@@ -135,7 +135,9 @@ def test_files_are_compared_and_settings_of_the_same_name_distinguished(
     assert [trace["name"] for trace in page.figures()[0]["data"]] == ["monday: defaults", "tuesday: defaults"]
     assert "These had different loads" in page.text
     assert "After, tuesday: defaults" in page.text
-    mixed = trimtab("report", tmp_path / "monday.json", listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
+    mixed = trimtab(
+        "plan", tmp_path / "monday.json", listed(tmp_path, k8s.node("n")), "-o", f"html={tmp_path / 'out.html'}"
+    )
     assert (mixed.code, "monday.json is a simulation's result, the other files are not" in mixed.err) == (2, True)
 
 
@@ -186,7 +188,7 @@ def test_no_text_of_the_input_becomes_markup(trimtab: Run, tmp_path: Path, resul
 def test_a_result_that_cannot_be_read_is_named(trimtab: Run, tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "result.json"
     file.write_text(text)
-    done = trimtab("report", file, "-o", tmp_path / "page.html")
+    done = trimtab("plan", file, "-o", f"html={tmp_path / 'page.html'}")
     assert done.code == 2
     assert told in done.err
     assert str(file) in done.err
@@ -203,7 +205,7 @@ def test_a_result_of_an_earlier_version_is_named_with_what_it_lacks(
     document = {"kind": "SimulationComparison", "version": 1, "runs": [new, old]} if is_comparison else old
     saved = tmp_path / "old.json"
     write_result(saved, document)
-    done = trimtab("report", saved, "-o", tmp_path / "page.html")
+    done = trimtab("plan", saved, "-o", f"html={tmp_path / 'page.html'}")
     assert done.code == 2
     told = "this result is that of another version of trimtab: it has no summary.budgetWaits, drains, packing; make it"
     assert told in " ".join(done.err.split())
@@ -221,12 +223,12 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
     saved = tmp_path / "result.json"
     write_result(saved, result)
     assert read_result(saved) == json.loads(encoded(result))
-    done = trimtab("report", saved, "-o", tmp_path / "absent" / "page.html")
+    done = trimtab("plan", saved, "-o", f"html={tmp_path / 'absent' / 'page.html'}")
     assert (done.code, "page.html: No such file" in done.err) == (1, True)
     out = tmp_path / "page.html"
     out.write_text("old")
     with full_disk(10_000):
-        done = trimtab("report", saved, "-o", out)
+        done = trimtab("plan", saved, "-o", f"html={out}")
     assert (done.code, "page.html: File too large" in done.err) == (1, True)
     assert (out.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("old", ["page.html", "result.json"])
 
@@ -333,7 +335,7 @@ def test_recordings_of_different_days_are_overlaid_from_their_starts_where_that_
             assert trace["x"][0] == 0
             assert trace["x"][-1] == pytest.approx(length_h, abs=0.05)
     for alone in ([recording], [listed(tmp_path, k8s.node("n"))]):
-        done = trimtab("report", *alone, "-o", out, "--from-start")
+        done = trimtab("plan", *alone, "-o", f"html={out}", "--from-start")
         assert (done.code, "--from-start overlays recordings" in done.err) == (2, True)
 
 
@@ -345,7 +347,7 @@ def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> N
     page = page_of(trimtab, tmp_path, file, "--now", NOW)
     assert "what the cluster needs, and what it can do without" in page.text
     assert page.figures() == []
-    both = trimtab("report", file, listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
+    both = trimtab("plan", file, listed(tmp_path, k8s.node("n")), "-o", f"html={tmp_path / 'out.html'}")
     assert (both.code, "give it alone" in both.err) == (2, True)
 
 
@@ -355,10 +357,10 @@ def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
     cut, stopped, out = tmp_path / "cut.trimtab", tmp_path / "stopped.trimtab", tmp_path / "out.html"
     data, whole = recording.read_bytes(), read_history(recording)
     cut.write_bytes(data[: len(data) // 50])
-    done = trimtab("report", cut, "-o", out)
+    done = trimtab("plan", cut, "-o", f"html={out}")
     assert (done.code, "cut off before its first frame" in done.err, out.exists()) == (2, True, False)
     cut.write_bytes(data[: len(data) // 2])
-    done = trimtab("report", cut, "-o", out)
+    done = trimtab("plan", cut, "-o", f"html={out}")
     assert (done.code, "was not closed: its last rounds may be missing" in done.err) == (0, True)
     assert done.err.count("note: ") == 2, "that the page is written, and nothing twice"
     before = read_history(cut)
@@ -373,7 +375,7 @@ def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
     for frame in frames:
         writer.write(getattr(frame, str(frame.WhichOneof("frame"))))
     writer.abandon()
-    done = trimtab("report", stopped, "-o", out)
+    done = trimtab("plan", stopped, "-o", f"html={out}")
     assert (done.code, "was not closed" in done.err) == (0, True)
     assert "3 rounds in" in Reader(out.read_text(encoding="utf-8")).text
 
@@ -392,11 +394,11 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
             recorder.add(update, request, answer)
     data = file.read_bytes()
     file.write_bytes(data[:-1000])
-    done = trimtab("report", file, "-o", out)
+    done = trimtab("plan", file, "-o", f"html={out}")
     assert (done.code, "cut off inside a frame" in done.err) == (0, True)
     assert "the report is about the 2 rounds before" in done.err
     page = Reader(out.read_text(encoding="utf-8"))
     assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
     assert "At 2026-09-21 14:14:20, the last round." in page.text
     assert "2 of 2 nodes can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
-    assert "Nodes that can go node utilization pods to move an hour n0 0 % 0 0.18 n1 0 % 0 0.18" in page.text
+    assert "What can go node used pods when its pods go to n0 0 % 0" in page.text

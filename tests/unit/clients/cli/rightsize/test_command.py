@@ -210,8 +210,8 @@ def test_nodes_without_a_price_are_counted_and_nothing_is_said_of_savings(trimta
     bare = listed(tmp_path, k8s.node("n", labels={"node.kubernetes.io/instance-type": "metal"}), k8s.pod("p", node="n"))
     assert answer(trimtab, bare)["now"]["unpricedNodes"] == 1
     shown = trimtab("rightsize", bare, "--offers", FEW, *NOW).out
-    assert "1 node without a price in the list; --prices or --rates gives it." in shown
-    assert answer(trimtab, bare, "--rates", "cpu=0.1")["now"]["pricePerHour"] == 0.4
+    assert "1 node without a price in the list; --prices gives it." in shown
+    assert answer(trimtab, bare, "--prices", "cpu=0.1")["now"]["pricePerHour"] == 0.4
 
 
 def test_no_saving_is_claimed_while_a_pod_has_no_place(trimtab: Run, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_settings_are_compared_on_the_same_load(trimtab: Run, scenario: Path, tm
     assert lines["nodes removed"] == ["2", "2"]
     upstream, slow = (float(hours) for hours in lines["node-hours"])
     assert upstream < slow
-    assert "trimtab report" in done.err
+    assert "-o html=report.html" in done.err
     assert saved.stat().st_size > 0
 
 

@@ -18,10 +18,11 @@ from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.reference_loop import FakeActuator, unavailable
 from tests.builders.screens import planned, text_of_terminal, with_terminal
+from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.top.app import TopApp
-from trimtab.clients.cli.top.command import TopOptions, _feed
+from trimtab.clients.cli.top.command import _feed
 from trimtab.clients.cli.top.live_feed import LiveCalls, LiveFeed
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.reference_loop.planner_session import PlannerSession
@@ -66,8 +67,7 @@ def test_a_node_that_comes_is_shown_without_a_key(server: FakeApiServer, tmp_pat
         await until(app, pilot, "3 nodes")
         await until(app, pilot, "n3")
 
-    asked = TopOptions(options(tmp_path, server), interval_s=0.1)
-    with _feed(asked, is_once=False) as feed:
+    with _feed(options(tmp_path, server), TopOptions(interval_s=0.1), is_once=False) as feed:
         with_terminal(act, feed)
     assert all(method == "GET" for method, path, _ in server.requests if "selfsubjectaccessreviews" not in path)
 
@@ -82,8 +82,8 @@ def test_once_only_lists_the_cluster(trimtab: Run, server: FakeApiServer, tmp_pa
 
 def test_permissions_that_lack_are_named_before_the_screen_opens(server: FakeApiServer, tmp_path: Path) -> None:
     server.forbidden = {("nodes", "watch")}
-    asked = TopOptions(options(tmp_path, server))
-    with pytest.raises(Exception, match=r"resources: \[nodes\], verbs: \[watch\]"), _feed(asked, is_once=False):
+    lacking = pytest.raises(Exception, match=r"resources: \[nodes\], verbs: \[watch\]")
+    with lacking, _feed(options(tmp_path, server), TopOptions(), is_once=False):
         pass
 
 

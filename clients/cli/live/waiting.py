@@ -1,5 +1,5 @@
-"""Waiting for a planner that is not there yet: before it serves, it compiles its kernels, which takes a while at its
-first start. Unit: seconds.
+"""Waiting for what a loop needs: the first list of the cluster, and a planner that is not there yet: before it serves,
+it compiles its kernels, which takes a while at its first start. Unit: seconds.
 """
 
 import time
@@ -9,12 +9,16 @@ from typing import Final
 import grpc
 import structlog
 
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.health import Health
 from trimtab.common.rpc.errors import TrimtabError
 
 LONGEST_S: Final = 180.0
 """Afterwards the loop begins, whose rounds fail and say why."""
 EVERY_S: Final = 1.0
+LIST_TIMEOUT_S: Final = 600.0
+"""Longest time for the first list of a cluster; the largest clusters take a minute."""
 log = structlog.get_logger("loop")
 
 
@@ -42,3 +46,16 @@ def await_planner(
         if is_told:
             log.info("planner_ready", address=address, text=f"the planner at {address} is ready")
         return
+
+
+def wait_until_listed(cluster: LiveCluster, health: Health) -> None:
+    """Wait for the first list, and log what it waits for."""
+    for _ in range(int(LIST_TIMEOUT_S)):
+        if cluster.wait_until_listed(1.0):
+            health.not_ready = "no round has succeeded yet"
+            return
+        health.active()
+        if cluster.troubles:
+            health.not_ready = str(cluster.troubles)
+            log.warning("listing", missing=cluster.missing, troubles=cluster.troubles)
+    raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")

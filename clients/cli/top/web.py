@@ -1,9 +1,9 @@
-"""The page of the loop, `trimtab run --web`: the last round for a browser, and the same as JSON. Reads only; gives no
-order and has no form.
+"""The page of `trimtab top --web`: the last picture for a browser, and the same as JSON. Reads only; gives no order and
+has no form.
 
 Decides who may look: where callers need certificates, those who present one; under an access policy, those with the
 right `read`. On loopback in plain text, requests for another host are refused, since a page elsewhere could make a
-browser send them. What a round brings is computed when somebody looks, once for all who do.
+browser send them. What a picture shows is computed when somebody looks, once for all who do.
 """
 
 import gzip
@@ -20,17 +20,15 @@ from urllib.parse import parse_qs
 import structlog
 from rich.text import Text
 
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.document import screen_document
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.cli.top.feed import Picture
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.documents.output import visible, visible_texts
 from trimtab.common.rpc.access import Access
 from trimtab.common.rpc.addresses import split_address
 from trimtab.common.rpc.http_port import HttpAnswer, HttpRequest, plain, serve_http
 from trimtab.common.rpc.port_security import PortSecurity, is_loopback
 from trimtab.common.rpc.rights import Right
-from trimtab.v1 import actuator_pb2
 
 audit = structlog.get_logger("audit")
 _SECURITY: Final = (
@@ -42,38 +40,28 @@ _SECURITY: Final = (
 _NOT_FOUND: Final = plain("404 Not Found", "there is /, /screen.json and /node?name=NODE")
 
 
-class LastRound:
-    """What the loop has to show. Thread-safe. `report`, `fail` : called by the loop."""
+class LastPicture:
+    """A sink that keeps the last picture for those who look, and computes what they see when they do. Thread-safe."""
 
-    def __init__(
-        self,
-        answer: Callable[[], PlanAnswer | None],
-        name: str = "",
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`answer` returns the last plan with its cluster, None = there was no round; name : of the cluster; `clock`
-        returns Unix seconds.
-        """
-        self._answer, self._name, self._clock = answer, name, clock
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` returns Unix seconds."""
+        self._clock = clock
         self._lock, self._computing = threading.Lock(), threading.Lock()
-        self._status: actuator_pb2.ActuatorStatus | None = None
-        self._rounds, self._changes = 0, 0
-        self._trouble = ""
-        # Of the round with this number.
-        self._shown: tuple[int, PlanAnswer, bytes] | None = None
+        self.picture: Picture | None = None
+        self._changes, self._trouble = 0, ""
+        self._shown: tuple[Picture, bytes] | None = None
 
-    def report(self, done: RoundResult) -> None:
-        """Take over a round."""
+    def show(self, picture: Picture) -> None:
+        """Take over a picture."""
         with self._lock:
-            self._status, self._trouble = done.status, ""
-            self._rounds += 1
+            self.picture, self._trouble = picture, ""
             self._changes += 1
 
-    def fail(self, trouble: str) -> None:
-        """Say why there is no newer round; the last one stays."""
+    def say(self, text: str) -> None:
+        """Say why there is no newer picture; the last one stays."""
         with self._lock:
-            self._changes += self._trouble != trouble
-            self._trouble = trouble
+            self._changes += self._trouble != text
+            self._trouble = text
 
     @property
     def version(self) -> str:
@@ -82,50 +70,46 @@ class LastRound:
 
     @property
     def trouble(self) -> str:
-        """Why there is no newer round, "" = there is."""
+        """Why there is no newer picture, "" = there is."""
         return self._trouble
 
     def document(self) -> bytes | None:
-        """Return the screen as JSON; None = there was no round."""
+        """Return the screen as JSON; None = there was no picture."""
         found = self._latest()
         if found is None:
             return None
-        answer, screen = found
-        more = {"trouble": self.trouble, "age": max(0.0, self._clock() - answer.now_ns / 1e9)}
+        picture, screen = found
+        more = {"trouble": self.trouble, "age": max(0.0, self._clock() - picture.answer.now_ns / 1e9)}
         # The screen is an object that is not empty.
         return screen[:-1] + b", " + json.dumps(visible_texts(more)).encode()[1:]
 
     def explain(self, node: str) -> str:
         """Return why a node goes or stays, "" = there is no such node."""
         found = self._latest()
-        lines = explained_node(found[0], _named(found[0], node)) if found is not None else []
+        lines = found[0].explain(_named(found[0].answer.view, node)) if found is not None else []
         return "\n".join(Text.from_markup(visible(line), emoji=False).plain for line in lines)
 
-    def _latest(self) -> tuple[PlanAnswer, bytes] | None:
-        """Return the last plan and its screen, computed once. The loop waits for nobody who looks."""
+    def _latest(self) -> tuple[Picture, bytes] | None:
+        """Return the last picture and its screen, computed once. The feed waits for nobody who looks."""
         with self._computing:
-            with self._lock:
-                rounds, status = self._rounds, self._status
-            if self._shown is None or self._shown[0] != rounds:
-                answer = self._answer()
-                if answer is None:
-                    return None
-                screen = screen_document(screen_of(answer, status, self._name))
-                self._shown = rounds, answer, json.dumps(visible_texts(screen), ensure_ascii=False).encode()
-            return self._shown[1:]
+            picture = self.picture
+            if picture is None:
+                return None
+            if self._shown is None or self._shown[0] is not picture:
+                screen = visible_texts(screen_document(picture.screen))
+                self._shown = picture, json.dumps(screen, ensure_ascii=False).encode()
+            return self._shown
 
 
-def _named(answer: PlanAnswer, shown: str) -> str:
+def _named(view: ClusterView, shown: str) -> str:
     """Return the name of the node that the page shows so."""
-    return (
-        shown if shown in answer.view.nodes else next((one for one in answer.view.nodes if visible(one) == shown), "")
-    )
+    return shown if shown in view.nodes else next((one for one in view.nodes if visible(one) == shown), "")
 
 
 class WebPort:
     """The page's port. Use as a context manager."""
 
-    def __init__(self, address: str, last: LastRound, security: PortSecurity, access: Access | None = None) -> None:
+    def __init__(self, address: str, last: LastPicture, security: PortSecurity, access: Access | None = None) -> None:
         """Listen on "host:port", port 0 = any. Errors: OSError, ValueError as of `PortSecurity`."""
         self._last, self._security, self._access = last, security, access or Access()
         host, port = split_address(address)

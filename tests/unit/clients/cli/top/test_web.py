@@ -12,15 +12,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.builders.screens import NOW_S, planned, renamed, status_of
+from tests.builders.screens import NOW_S, picture, renamed, status_of
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.cli.screen.web import LastRound, WebPort
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.cli.top.feed import Picture
+from trimtab.clients.cli.top.web import LastPicture, WebPort
 from trimtab.common.documents.output import is_visible
 from trimtab.common.rpc.access import open_access
 from trimtab.common.rpc.port_security import ExposedPortError, PortSecurity
-from trimtab.v1 import plan_pb2
 
 POLICY = """
 apiVersion: trimtab.dev/v1
@@ -29,17 +28,17 @@ callers: [{identities: ["spiffe://trimtab/operator"], rights: [read]}]
 """
 
 
-def last_round(*, rounds: int = 1) -> LastRound:
-    """Return a loop's last round on the small cluster; without rounds there is nothing yet."""
-    last = LastRound(lambda: planned() if rounds else None, "shop", clock=lambda: NOW_S + 7.0)
+def last_picture(*, rounds: int = 1) -> LastPicture:
+    """Return the last picture of the small cluster; without rounds there is nothing yet."""
+    last = LastPicture(clock=lambda: NOW_S + 7.0)
     for _ in range(rounds):
-        last.report(RoundResult(plan_pb2.PlanRequest(), planned().response, status_of(), was_delta=False))
+        last.show(picture())
     return last
 
 
 @pytest.fixture
 def port() -> Iterator[WebPort]:
-    with WebPort("127.0.0.1:0", last_round(), PortSecurity()) as served:
+    with WebPort("127.0.0.1:0", last_picture(), PortSecurity()) as served:
         yield served
 
 
@@ -76,7 +75,7 @@ def test_the_document_has_what_the_screen_shows(port: WebPort) -> None:
 
 
 def test_the_document_is_packed_for_those_who_take_that_and_sent_once() -> None:
-    with WebPort("127.0.0.1:0", last_round(), PortSecurity()) as port:
+    with WebPort("127.0.0.1:0", last_picture(), PortSecurity()) as port:
         answer, body = ask(port, "/screen.json", Accept_Encoding="gzip")
         assert json.loads(gzip.decompress(body))["name"] == "shop"
         again, nothing = ask(port, "/screen.json", If_None_Match=answer.headers["ETag"])
@@ -84,10 +83,10 @@ def test_the_document_is_packed_for_those_who_take_that_and_sent_once() -> None:
 
 
 def test_a_failed_round_is_told_and_the_last_plan_stays() -> None:
-    last = last_round()
+    last = last_picture()
     with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
         before, _ = ask(port, "/screen.json")
-        last.fail("the planner is away")
+        last.say("the planner is away")
         after, body = ask(port, "/screen.json", If_None_Match=before.headers["ETag"])
         assert (after.status, json.loads(body)["trouble"], len(json.loads(body)["nodes"])) == (
             200,
@@ -97,10 +96,10 @@ def test_a_failed_round_is_told_and_the_last_plan_stays() -> None:
 
 
 def test_before_the_first_round_the_reason_is_told() -> None:
-    last = last_round(rounds=0)
+    last = last_picture(rounds=0)
     with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
         assert ask(port, "/screen.json")[1] == b"no round has succeeded yet\n"
-        last.fail("the cluster cannot be read")
+        last.say("the cluster cannot be read")
         assert ask(port, "/screen.json")[1] == b"the cluster cannot be read\n"
 
 
@@ -126,17 +125,17 @@ def test_a_request_for_another_host_is_refused_on_loopback(port: WebPort) -> Non
 
 def test_the_page_is_not_served_in_plain_text_on_the_network_unless_the_operator_allows_it() -> None:
     with pytest.raises(ExposedPortError, match="--web"):
-        WebPort("0.0.0.0:0", last_round(), PortSecurity())
-    with WebPort("0.0.0.0:0", last_round(), PortSecurity(allow_plaintext=True)):
+        WebPort("0.0.0.0:0", last_picture(), PortSecurity())
+    with WebPort("0.0.0.0:0", last_picture(), PortSecurity(allow_plaintext=True)):
         pass
 
 
 def test_on_the_network_callers_need_a_certificate_unless_the_operator_allows_others(tmp_path: Path) -> None:
     ca = make_ca(tmp_path / "ca")
     with pytest.raises(ExposedPortError, match="--web"):
-        WebPort("0.0.0.0:0", last_round(), ca.port(client_ca=False))
+        WebPort("0.0.0.0:0", last_picture(), ca.port(client_ca=False))
     context = ssl.create_default_context(cafile=str(ca.ca))
-    with WebPort("127.0.0.1:0", last_round(), ca.port()) as port:
+    with WebPort("127.0.0.1:0", last_picture(), ca.port()) as port:
         url = f"https://{port.address}/"
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(url, timeout=LIMIT_S, context=context)
@@ -151,7 +150,7 @@ def test_under_a_policy_only_those_with_the_right_to_read_may_look(tmp_path: Pat
     ca, policy = make_ca(tmp_path / "ca"), tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     access = open_access(policy, "", None, lambda *_: tuple)
-    with WebPort("127.0.0.1:0", last_round(), ca.port(), access) as port:
+    with WebPort("127.0.0.1:0", last_picture(), ca.port(), access) as port:
 
         def asked_by(name: str) -> bytes:
             ca.issue(name, hosts=())
@@ -169,8 +168,8 @@ def test_under_a_policy_only_those_with_the_right_to_read_may_look(tmp_path: Pat
 
 
 def test_names_that_change_how_others_are_shown_are_spelled_out_and_explained_by_that_spelling() -> None:
-    last = LastRound(lambda: renamed("b\u202e\x1b2"), "shop", clock=lambda: NOW_S + 7.0)
-    last.report(RoundResult(plan_pb2.PlanRequest(), planned().response, status_of(), was_delta=False))
+    last = LastPicture(clock=lambda: NOW_S + 7.0)
+    last.show(Picture(renamed("b\u202e\x1b2"), status_of(), "shop"))
     with WebPort("127.0.0.1:0", last, PortSecurity()) as served:
         names = [row[0] for row in json.loads(ask(served, "/screen.json")[1])["nodes"]]
         spelled = next(name for name in names if "202e" in name)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from trimtab.clients.cli.answers.slack import set_of
-from trimtab.clients.cli.plan_formats import Export
+from trimtab.clients.cli.options import BUFFERS
 from trimtab.common.kubernetes.signals import ours
 from trimtab.common.objects.pod_spec_exporter import Json, PodSpecExporter
 from trimtab.common.objects.slack_requests import TOGETHER
@@ -42,9 +42,9 @@ class _Set(NamedTuple):
     is_gang: bool
 
 
-def exported(slack: plan_pb2.SlackDecision, form: Export) -> Json:
+def exported(slack: plan_pb2.SlackDecision, form: str) -> Json:
     """Return a `List` of objects that keep the same room."""
-    if form is Export.CAPACITY_BUFFERS:
+    if form == BUFFERS:
         items = [one for found in _sets(slack) for one in _buffer(found)]
     else:
         items = [_priority_class(), *(one for found in _sets(slack) for one in _pause_pods(found))]

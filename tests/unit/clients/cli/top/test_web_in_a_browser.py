@@ -5,6 +5,7 @@ Skipped without Playwright or without a Chromium: the one on PATH, or that of th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,9 @@ import pytest
 from tests.builders.screens import NOW_S, many, planned, renamed, status_of
 from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chromium, opened_browser
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.screen.web import LastRound, WebPort
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.cli.top.feed import Picture
+from trimtab.clients.cli.top.web import LastPicture, WebPort
 from trimtab.common.rpc.port_security import PortSecurity
-from trimtab.v1 import plan_pb2
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -34,7 +34,7 @@ def browser() -> Iterator["Browser"]:
 class Served:
     """The page of a plan, opened, and what the browser said of it."""
 
-    def __init__(self, page: "Page", port: WebPort, last: LastRound) -> None:
+    def __init__(self, page: "Page", port: WebPort, last: LastPicture) -> None:
         self.page, self.port, self.last = page, port, last
         self.said: list[str] = []
         page.set_default_timeout(LIMIT_MS)
@@ -54,13 +54,14 @@ class Served:
 
     def see(self) -> None:
         """Make one more round."""
-        self.last.report(RoundResult(plan_pb2.PlanRequest(), plan_pb2.PlanResponse(), status_of(), was_delta=False))
+        assert self.last.picture is not None
+        self.last.show(replace(self.last.picture))
 
 
 @contextmanager
 def served(browser: "Browser", answer: PlanAnswer, size: tuple[int, int] = DESKTOP) -> Iterator[Served]:
-    last = LastRound(lambda: answer, "shop", clock=lambda: NOW_S + 7.0)
-    last.report(RoundResult(plan_pb2.PlanRequest(), answer.response, status_of(), was_delta=False))
+    last = LastPicture(clock=lambda: NOW_S + 7.0)
+    last.show(Picture(answer, status_of(), "shop"))
     with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
         page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         try:
@@ -140,7 +141,7 @@ def test_names_are_text_and_never_markup(browser: "Browser") -> None:
 
 def test_a_loop_that_goes_away_is_told_and_the_last_plan_stays(browser: "Browser") -> None:
     with served(browser, planned()) as found:
-        found.last.fail("the planner is away")
+        found.last.say("the planner is away")
         found.page.wait_for_selector("#trouble:not([hidden])")
         assert found.page.locator("#trouble").inner_text() == "the planner is away"
         assert found.said == []

@@ -1,1 +1,0 @@
-"""Answers as Kubernetes objects, for clusters where another controller carries them out."""

@@ -282,7 +282,7 @@ class Batch(_ScenarioModel):
 
 
 class TraceModel(_ScenarioModel):
-    """Load from a file: arrivals as CSV or JSON Lines, or a trace of SimKube; see `docs/simulation-traces.md`."""
+    """Load from a file: arrivals as CSV or JSON Lines, or a trace of SimKube; see `docs/simulate.md`."""
 
     file: str
     """Path, relative to the scenario's file."""
@@ -317,7 +317,7 @@ class SchedulerModel(_ScenarioModel):
 
 
 class PolicyModel(_ScenarioModel):
-    """A program that decides instead of the planner: see `docs/simulation-policies.md`."""
+    """A program that decides instead of the planner: see `docs/simulate.md`."""
 
     external: Annotated[list[str], Field(min_length=1)]
     """Program and arguments; it reads and writes lines of JSON."""

@@ -106,7 +106,7 @@ def test_the_description_is_the_readme_with_paths_instead_of_links_into_the_repo
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     links = re.compile(r"\[([^]]+)\]\(([^)#]+)(?:#[^)]*)?\)")
     assert {target for _, target in links.findall(readme) if not (ROOT / target).exists()} == set()
-    expected = links.sub(r"\1 (`\2`)", readme)
+    expected = links.sub(r"\1 (`\2`)", re.sub(r"!\[[^]]*\]\([^)]*\)\n+", "", readme))
     text = str(metadata.get_payload())
     assert text.startswith(expected)
     assert text[len(expected) :].startswith("\n## This description\n")

@@ -1,6 +1,6 @@
 """The same ProvisioningRequests answered by a Cluster Autoscaler alone and by `trimtab run`, one after the other on one
 control plane: requests that one node group serves get as many nodes or fewer, those that take two groups get nodes from
-Trimtab only. Prints the figures of `docs/provisioning-requests.md`.
+Trimtab only. Prints the figures of `tests/benchmarks/NOTES.md`.
 
 The Cluster Autoscaler is upstream's, unchanged (`tests.e2e.autoscaler_process.UPSTREAM`); without it, skipped.
 """

@@ -38,7 +38,7 @@ def import_prices(cloud: PricedCloud, files: Sequence[Path], region: str = "") -
         found = list(_IMPORTERS[cloud](documents))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         names = ", ".join(str(path) for path in files)
-        raise UsageError(f"{names}: this is no price list of {cloud.value} ({error}); see docs/plan.md") from None
+        raise UsageError(f"{names}: this is no price list of {cloud.value} ({error}); see docs/prices.md") from None
     rows = of_region(found, region)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(HEADER)

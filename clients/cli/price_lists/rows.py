@@ -100,7 +100,7 @@ def of_region(found: Iterable[ListedPrice], region: str) -> list[ListedPrice]:
         raise UsageError(f"the lists have {len(regions)} regions ({', '.join(regions[:5])}, …); choose one: --region")
     chosen = {(one.type, one.zone, one.lifecycle): one for one in every if not region or one.region in ("", region)}
     if not chosen:
-        raise UsageError("the lists have no hourly price of a Linux machine; see docs/plan.md for what to export")
+        raise UsageError("the lists have no hourly price of a Linux machine; see docs/prices.md for what to export")
     return [chosen[key] for key in sorted(chosen)]
 
 

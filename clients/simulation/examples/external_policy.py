@@ -2,7 +2,7 @@
 
     trimtab simulate shop.yaml --settings upstream --program "python3 external_policy.py"
 
-Shows the protocol of `docs/simulation-policies.md`; needs nothing but Python.
+Shows the protocol of `docs/simulate.md`; needs nothing but Python.
 """
 
 import json

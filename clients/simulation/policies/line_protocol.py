@@ -1,5 +1,5 @@
 """The line protocol of external policies: a line of JSON with the cluster goes to a program, a line with its decision
-comes back. Version 1; `docs/simulation-policies.md` defines every field.
+comes back. Version 1; `docs/simulate.md` defines every field.
 
 The program runs for the whole simulation. It need not remember anything: what a question contains is enough to answer
 it, and the same question is not asked twice in a row. Raises ScenarioError naming program, round and field.

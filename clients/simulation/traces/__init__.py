@@ -1,1 +1,1 @@
-"""Traces of load: arrivals, and recordings of other tools. `docs/simulation-traces.md` has the forms."""
+"""Traces of load: arrivals, and recordings of other tools. `docs/simulate.md` has the forms."""

@@ -7,7 +7,7 @@
     {"trimtabTrace": 1}
     {"time": 0, "pods": 3, "cpu": "500m", "memory": "1Gi", "lifetime": "1h", "labels": {"app": "web"}}
 
-`docs/simulation-traces.md` defines every field. CSV may begin with a line `# trimtab-trace 1`; JSON Lines begin with
+`docs/simulate.md` defines every field. CSV may begin with a line `# trimtab-trace 1`; JSON Lines begin with
 their version. A file whose name ends in ".jsonl" or that begins with "{" is JSON Lines. The pods of a line belong to
 one Job, which creates evicted ones again. An error names file, line and field. Raises ScenarioError.
 """

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Question is one line of Trimtab's protocol for external policies (docs/simulation-policies.md): a document with the
+// Question is one line of Trimtab's protocol for external policies (docs/simulate.md): a document with the
 // decisions that are asked for.
 type Question struct {
 	Document

@@ -108,4 +108,4 @@ def test_without_a_balancer_the_planners_service_keeps_callers_at_their_planner(
     patch = yaml.safe_load((FILES / "service-affinity.yaml").read_text())
     assert patch["spec"]["sessionAffinity"] == "ClientIP"
     command = f"kubectl -n trimtab patch service {PLANNER.service} --patch-file deploy/scale-out/service-affinity.yaml"
-    assert command in (DEPLOY.parent / "docs" / "scale-out.md").read_text()
+    assert command in (DEPLOY.parent / "docs" / "operate.md").read_text()

@@ -1,6 +1,6 @@
 package main
 
-// With -policy the program speaks Trimtab's protocol for external policies (docs/simulation-policies.md): Karpenter's
+// With -policy the program speaks Trimtab's protocol for external policies (docs/simulate.md): Karpenter's
 // provisioner decides which nodes come, its methods Emptiness, MultiNode and SingleNode which go. Every node group is an
 // instance type with one offering; groups with the same taints and labels of their own share a NodePool.
 

@@ -63,7 +63,7 @@ def test_the_documentation_describes_each_cloud_with_its_own_options() -> None:
 
 
 def test_lists_of_all_clouds_are_complete() -> None:
-    services = (ROOT / "docs/services.md").read_text(encoding="utf-8")
+    services = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
     assert re.findall(r"`--cloud (\w+(?:\\\|\w+)+)`", services) == ["\\|".join(NAMES)]
     values = (ROOT / "deploy/chart/values.yaml").read_text(encoding="utf-8")
     assert f"# {', '.join(NAMES[1:-1])} or {NAMES[-1]}: docs/clouds.md" in values

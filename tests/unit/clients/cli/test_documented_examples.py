@@ -112,9 +112,9 @@ def test_readmes_node_group_is_one_and_its_dry_run_reads_it(tmp_path: Path) -> N
 
 
 def test_the_traces_on_their_page_are_read(tmp_path: Path) -> None:
-    page = "docs/simulation-traces.md"
+    page = "docs/simulate.md"
     (csv,) = [block.text for block in blocks("csv") if block.page == page]
-    (lines_,) = [block.text for block in blocks("json") if block.page == page]
+    lines_, _ = [block.text for block in blocks("json") if block.page == page]
     (tmp_path / "t.csv").write_text(csv)
     (tmp_path / "t.jsonl").write_text(lines_)
     first, second = (read_arrivals(tmp_path / name) for name in ("t.csv", "t.jsonl"))
@@ -123,8 +123,8 @@ def test_the_traces_on_their_page_are_read(tmp_path: Path) -> None:
 
 
 def test_the_answers_on_the_page_of_external_policies_are_read() -> None:
-    page = "docs/simulation-policies.md"
-    (text,) = [block.text for block in blocks("json") if block.page == page]
+    page = "docs/simulate.md"
+    _, text = [block.text for block in blocks("json") if block.page == page]
     answer, failure = text.splitlines()
     assert read_answer("round 0", answer.encode()).groups == {"general": 2}
     with pytest.raises(ScenarioError, match="round 0: the license has expired"):
@@ -134,4 +134,4 @@ def test_the_answers_on_the_page_of_external_policies_are_read() -> None:
 def test_every_block_of_csv_and_json_is_on_a_page_that_is_read_here() -> None:
     pages = {block.page for language in ("csv", "json") for block in blocks(language)}
     # What is on the page of calls is read by `tests/contract/test_call_it.py`.
-    assert pages - {"docs/call-it.md"} == {"docs/simulation-traces.md", "docs/simulation-policies.md"}
+    assert pages == {"docs/call-it.md", "docs/simulate.md"}

@@ -73,7 +73,7 @@ ROOM = {"cpu": 4_000, "memory": 1 << 34, "pods": 20}
 MAY_BE_LESS = (
     "said to fail DEVICES_NOT_AVAILABLE", "said to fail UNSUPPORTED_CONSTRAINT", "is not UNSUPPORTED_CONSTRAINT",
 )  # fmt: skip
-"""What a plan may say of claims that compete although the allocator finds devices (docs/devices.md)."""
+"""What a plan may say of claims that compete although the allocator finds devices (docs/jobs.md)."""
 DECISIONS = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
 
 

@@ -63,9 +63,7 @@ def rightsize(options: CommandOptions, asked: RightsizeOptions) -> None:
     limits, kinds = _limits(asked), _capacity_types(asked.capacity_type)
     offers = options.offers_of_file
     if offers is None:
-        raise UsageError(
-            "--offers is missing: give the machines that there are with their prices; see docs/prices.md"
-        )
+        raise UsageError("--offers is missing: give the machines that there are with their prices; see docs/prices.md")
     snapshot, now = options.read(needs_nodes=True), options.moment()
     empty = empty_cluster(snapshot)
     if not empty.pods:

@@ -25,7 +25,7 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
         report = find_advice(planner, view, request, answer, advice_options(most_plans, usage))
-    for text in answer.diagnostics.notes:
+    for text in answer.summary.notes:
         note(text)
     if options.output is not Format.TABLE:
         print_document(report.document(), options.output)

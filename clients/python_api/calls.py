@@ -184,7 +184,7 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
         answer = planner.plan(snapshot, request)
     view = ClusterView(snapshot)
     costs = Costs(answer, view, options.prices_of_file)
-    return _AnsweredCluster(PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, request.now), view, request)
+    return _AnsweredCluster(PlanResult(answer, (*notes, *answer.summary.notes), costs, request.now), view, request)
 
 
 def _parts(cluster: Sequence[Cluster]) -> tuple[list[snapshot_pb2.ClusterSnapshot], tuple[Path, ...]]:

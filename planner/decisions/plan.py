@@ -92,7 +92,7 @@ def plan_with_failures(
         # Nothing kept with the snapshot, or under its version, is of this one.
         work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
     planned = _planned(whole, request, state, work, table)
-    planned.answer.diagnostics.notes.extend([note] if note else [])
+    planned.answer.summary.notes.extend([note] if note else [])
     return planned
 
 
@@ -192,10 +192,10 @@ def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planne
     """Return the answer of two rounds: that of the second one, with what the decisions before it have answered."""
     answer, own, diagnostics = rest.answer, first.answer, rest.answer.diagnostics
     results = [*own.diagnostics.decisions, *diagnostics.decisions]
-    texts = [*own.diagnostics.notes, *diagnostics.notes]
-    del diagnostics.decisions[:], diagnostics.notes[:]
+    notes_of_both = [*own.summary.notes, *answer.summary.notes]
+    del diagnostics.decisions[:], answer.summary.notes[:]
     diagnostics.decisions.extend(results)
-    diagnostics.notes.extend(texts)
+    answer.summary.notes.extend(notes_of_both)
     for decision in before:
         field: Any = decision.field
         getattr(answer, field).CopyFrom(getattr(own, field))
@@ -284,7 +284,7 @@ class _RoundAttempt:
                     self._write_failure(self._failures[decision.code])
         if describe:
             self._describe()
-        self._answer.diagnostics.notes.extend(self._notes)
+        self._answer.summary.notes.extend(self._notes)
         decided = self._round.decided
         unconcluded = tuple(
             one for one in call.requested if one.code in decided and decided[one.code].is_concluded_later
@@ -377,9 +377,9 @@ class _RoundAttempt:
         if self._round.is_simulated:
             diagnostics.pod_class_count = self._round.simulation.pods.size
             diagnostics.node_class_count = len(self._round.simulation.nodes.taint_set)
-        diagnostics.notes.extend(notes(call.snapshot, call.request, call.table))
+        self._answer.summary.notes.extend(notes(call.snapshot, call.request, call.table))
         if self._growth is not None:
-            diagnostics.notes.extend(self._growth.rows.notes)
+            self._answer.summary.notes.extend(self._growth.rows.notes)
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class RequestHandler:
             planned = plan_with_failures(used.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
-        answer.diagnostics.object_notes.extend(notes)
+        answer.summary.object_notes.extend(notes)
         answer.state_version = self._cache.keep_state(scope, answer.state)
         self._cache.keep_snapshot(scope, kept)
         self.on_plan(request, used.snapshot)

@@ -74,5 +74,5 @@ def compact_request(request: plan_pb2.PlanRequest, built: BuiltSnapshot) -> plan
 def comparable(answer: plan_pb2.PlanResponse) -> bytes:
     """Return an answer without what may differ: durations, and notes on objects."""
     answer.diagnostics.ClearField("stages")
-    answer.diagnostics.ClearField("object_notes")
+    answer.summary.ClearField("object_notes")
     return answer.SerializeToString(deterministic=True)

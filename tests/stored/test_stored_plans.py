@@ -45,7 +45,7 @@ def test_the_state_of_a_release_is_read_and_continued(release: Path) -> None:
     cluster = snapshot_pb2.ClusterSnapshot.FromString((release / SNAPSHOT).read_bytes())
     state = load(release)
     answer = ask(cluster, state, KEPT_S + STEP_S)
-    assert {one.split()[0] for one in answer.diagnostics.notes if "starting with empty state" in one} == AFRESH
+    assert {one.split()[0] for one in answer.summary.notes if "starting with empty state" in one} == AFRESH
     wanted: dict[str, Any] = json.loads((release / WANTED).read_text())
     found = known(answer)
     assert wanted["unneeded"]
@@ -73,7 +73,7 @@ def test_a_future_layout_of_the_opaque_parts_is_dropped_with_notes_and_everythin
     for part in (later.scale_up, later.scale_down):  # All of the others is typed.
         part.opaque = OpaqueState(layout_version=LAYOUT_VERSION + 1, search_start=1).SerializeToString()
     answer = ask(snapshot(), later, KEPT_S)
-    assert [one.split(":")[0] for one in answer.diagnostics.notes if "opaque" in one] == [
+    assert [one.split(":")[0] for one in answer.summary.notes if "opaque" in one] == [
         "the opaque part of the scale-up state was dropped (its layout is 6, not 5)",
         "the opaque part of the scale-down state was dropped (its layout is 6, not 5)",
     ]

@@ -13,7 +13,7 @@ from trimtab.clients.cli.answers.replacement import HINT
 
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield one line for each remark."""
-    for text in (*_pods(answer), *answer.response.diagnostics.notes, *_not_asked(answer)):
+    for text in (*_pods(answer), *answer.response.summary.notes, *_not_asked(answer)):
         yield f"[dim]Note: {escape(text)}[/dim]"
     if answer.verbose:
         diagnostics = answer.response.diagnostics

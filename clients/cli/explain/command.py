@@ -272,7 +272,7 @@ def _print_node(
         request.decisions.append(plan_pb2.Decision.REPLACEMENT)
     request.explain_nodes.append(name)
     answer = planner.plan(view.snapshot, request)
-    for text in answer.diagnostics.notes:
+    for text in answer.summary.notes:
         note(text)
     stays = any(one.node == name for one in staying(answer))
     homeless = _homeless(planner, view, name, answer, request) if stays else frozenset[str]()

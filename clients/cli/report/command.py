@@ -332,7 +332,7 @@ def _asked(
         if shown is None:
             raise
         note(f"the page has no advice: {error}")
-    for text in shown.diagnostics.notes if recorded is None else ():
+    for text in shown.summary.notes if recorded is None else ():
         note(text)
     return PlanAnswer(shown, view, request.settings, now_ns, prices=prices, usage=usage, advice=advice)
 

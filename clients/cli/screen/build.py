@@ -266,4 +266,4 @@ def _sentences(answer: PlanAnswer) -> Iterator[str]:
             detail = f": {decision.detail}" if decision.detail else ""
             text = RESULT_SENTENCES[decision.result]
             yield f"{text[:1].upper()}{text[1:]}{detail}."
-    yield from response.diagnostics.notes
+    yield from response.summary.notes

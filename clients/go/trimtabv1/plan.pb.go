@@ -696,8 +696,13 @@ type PlanSummary struct {
 	RemovedNodeCount int32 `protobuf:"varint,11,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
 	// New nodes of all decisions.
 	AddedNodeCount int32 `protobuf:"varint,12,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Notes for people, such as a setting without effect.
+	Notes []string `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
+	// although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
+	ObjectNotes   []string `protobuf:"bytes,14,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanSummary) Reset() {
@@ -812,6 +817,20 @@ func (x *PlanSummary) GetAddedNodeCount() int32 {
 		return x.AddedNodeCount
 	}
 	return 0
+}
+
+func (x *PlanSummary) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetObjectNotes() []string {
+	if x != nil {
+		return x.ObjectNotes
+	}
+	return nil
 }
 
 // Numbers of a cluster at one moment of a plan.
@@ -1371,13 +1390,8 @@ type Diagnostics struct {
 	UnsupportedPodCount int32 `protobuf:"varint,6,opt,name=unsupported_pod_count,json=unsupportedPodCount,proto3" json:"unsupported_pod_count,omitempty"`
 	// Pods on nodes that the snapshot lacks.
 	OrphanedPodCount int32 `protobuf:"varint,7,opt,name=orphaned_pod_count,json=orphanedPodCount,proto3" json:"orphaned_pod_count,omitempty"`
-	// Notes for the caller, such as a setting without effect.
-	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The results of the decisions, in the order in which they were taken.
-	Decisions []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
-	// although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
-	ObjectNotes   []string `protobuf:"bytes,10,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
+	Decisions     []*DecisionSummary `protobuf:"bytes,8,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1461,23 +1475,9 @@ func (x *Diagnostics) GetOrphanedPodCount() int32 {
 	return 0
 }
 
-func (x *Diagnostics) GetNotes() []string {
-	if x != nil {
-		return x.Notes
-	}
-	return nil
-}
-
 func (x *Diagnostics) GetDecisions() []*DecisionSummary {
 	if x != nil {
 		return x.Decisions
-	}
-	return nil
-}
-
-func (x *Diagnostics) GetObjectNotes() []string {
-	if x != nil {
-		return x.ObjectNotes
 	}
 	return nil
 }
@@ -1492,7 +1492,7 @@ type DecisionSummary struct {
 	// Numbers by name, such as "unneeded": 3. The names depend on the decision; README, "Diagnostics", has those of the
 	// searches.
 	Counts map[string]int64 `protobuf:"bytes,3,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The decision ended with an error of the planner, as one of `notes` says: its result is "…_ERROR" and has no
+	// The decision ended with an error of the planner, as one of `PlanSummary.notes` says: its result is "…_ERROR" and has no
 	// content, which means nothing and must not be acted on; its state is that of the request; the other decisions are as
 	// if it had not been requested.
 	Failed        bool `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -5208,7 +5208,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
 	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
 	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
-	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xc2\x04\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\x81\x05\n" +
 	"\vPlanSummary\x12,\n" +
 	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
 	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
@@ -5224,7 +5224,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\tB\x04\x90\xb5\x18\x01R\n" +
 	"assumption\x12,\n" +
 	"\x12removed_node_count\x18\v \x01(\x05R\x10removedNodeCount\x12(\n" +
-	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCountB\x16\n" +
+	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCount\x12\x1a\n" +
+	"\x05notes\x18\r \x03(\tB\x04\x90\xb5\x18\x02R\x05notes\x12!\n" +
+	"\fobject_notes\x18\x0e \x03(\tR\vobjectNotesB\x16\n" +
 	"\x14_most_saved_per_hour\"\xca\x01\n" +
 	"\x0eClusterFigures\x12\x1d\n" +
 	"\n" +
@@ -5288,7 +5290,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05STAYS\x10\x04\x12\v\n" +
 	"\aLEAVING\x10\x05\x12\n" +
 	"\n" +
-	"\x06COMING\x10\x06\"\xac\x03\n" +
+	"\x06COMING\x10\x06\"\xed\x02\n" +
 	"\vDiagnostics\x123\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeB\x04\x90\xb5\x18\x02R\x06stages\x12\x1d\n" +
 	"\n" +
@@ -5297,11 +5299,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0fpod_class_count\x18\x04 \x01(\x05R\rpodClassCount\x12(\n" +
 	"\x10node_class_count\x18\x05 \x01(\x05R\x0enodeClassCount\x122\n" +
 	"\x15unsupported_pod_count\x18\x06 \x01(\x05R\x13unsupportedPodCount\x12,\n" +
-	"\x12orphaned_pod_count\x18\a \x01(\x05R\x10orphanedPodCount\x12\x1a\n" +
-	"\x05notes\x18\b \x03(\tB\x04\x90\xb5\x18\x02R\x05notes\x129\n" +
-	"\tdecisions\x18\t \x03(\v2\x1b.trimtab.v1.DecisionSummaryR\tdecisions\x12!\n" +
-	"\fobject_notes\x18\n" +
-	" \x03(\tR\vobjectNotes\"\x80\x02\n" +
+	"\x12orphaned_pod_count\x18\a \x01(\x05R\x10orphanedPodCount\x129\n" +
+	"\tdecisions\x18\b \x03(\v2\x1b.trimtab.v1.DecisionSummaryR\tdecisions\"\x80\x02\n" +
 	"\x0fDecisionSummary\x125\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12\x1c\n" +
 	"\x06result\x18\x02 \x01(\tB\x04\x90\xb5\x18\x01R\x06result\x12E\n" +

@@ -3072,7 +3072,7 @@ type NodeGroup struct {
 	MaxSize int32 `protobuf:"varint,3,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`
 	// Size requested from the cloud, >= 0. REQUIRED. If the nodes that it has beyond the registered ones, or their
 	// DaemonSet pods, exceed the limits of a cluster (README, "Limits") together with all others, none of them counts as
-	// upcoming, and `Diagnostics.notes` says so.
+	// upcoming, and `PlanSummary.notes` says so.
 	TargetSize int32 `protobuf:"varint,4,opt,name=target_size,json=targetSize,proto3" json:"target_size,omitempty"`
 	// A new node of this group. OPTIONAL: without it an existing node is used.
 	Template *NodeTemplate `protobuf:"bytes,5,opt,name=template,proto3" json:"template,omitempty"`

@@ -327,6 +327,8 @@ class PlanSummary(_message.Message):
     ASSUMPTION_FIELD_NUMBER: _builtins.int
     REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
     ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    OBJECT_NOTES_FIELD_NUMBER: _builtins.int
     saved_per_hour: _builtins.float
     """Price of the nodes that go."""
     bought_per_hour: _builtins.float
@@ -364,6 +366,16 @@ class PlanSummary(_message.Message):
     def after(self) -> Global___ClusterFigures:
         """After all decisions, and all waves of each."""
 
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Notes for people, such as a setting without effect."""
+
+    @_builtins.property
+    def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
+        although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
+        """
+
     def __init__(
         self,
         *,
@@ -379,10 +391,12 @@ class PlanSummary(_message.Message):
         assumption: _builtins.str = ...,
         removed_node_count: _builtins.int = ...,
         added_node_count: _builtins.int = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+        object_notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "notes", b"notes", "now", b"now", "object_notes", b"object_notes", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
     _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
@@ -748,9 +762,7 @@ class Diagnostics(_message.Message):
     NODE_CLASS_COUNT_FIELD_NUMBER: _builtins.int
     UNSUPPORTED_POD_COUNT_FIELD_NUMBER: _builtins.int
     ORPHANED_POD_COUNT_FIELD_NUMBER: _builtins.int
-    NOTES_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
-    OBJECT_NOTES_FIELD_NUMBER: _builtins.int
     node_count: _builtins.int
     """Nodes in the snapshot."""
     pod_count: _builtins.int
@@ -768,18 +780,8 @@ class Diagnostics(_message.Message):
         """Time spent in each stage, in order."""
 
     @_builtins.property
-    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Notes for the caller, such as a setting without effect."""
-
-    @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionSummary]:
         """The results of the decisions, in the order in which they were taken."""
-
-    @_builtins.property
-    def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Notes on the objects of this request, as for files: kinds that are not read, kinds and objects that are missing
-        although pods refer to them, values that are not understood; the first of them. Empty with the compact form.
-        """
 
     def __init__(
         self,
@@ -791,13 +793,11 @@ class Diagnostics(_message.Message):
         node_class_count: _builtins.int = ...,
         unsupported_pod_count: _builtins.int = ...,
         orphaned_pod_count: _builtins.int = ...,
-        notes: _abc.Iterable[_builtins.str] | None = ...,
         decisions: _abc.Iterable[Global___DecisionSummary] | None = ...,
-        object_notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "node_class_count", b"node_class_count", "node_count", b"node_count", "notes", b"notes", "object_notes", b"object_notes", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "node_class_count", b"node_class_count", "node_count", b"node_count", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -838,7 +838,7 @@ class DecisionSummary(_message.Message):
     result: _builtins.str
     """Outcome: the name of a value of the decision's result, such as "SCALE_DOWN_NO_CANDIDATES"."""
     failed: _builtins.bool
-    """The decision ended with an error of the planner, as one of `notes` says: its result is "…_ERROR" and has no
+    """The decision ended with an error of the planner, as one of `PlanSummary.notes` says: its result is "…_ERROR" and has no
     content, which means nothing and must not be acted on; its state is that of the request; the other decisions are as
     if it had not been requested.
     """

@@ -1642,7 +1642,7 @@ class NodeGroup(_message.Message):
     target_size: _builtins.int
     """Size requested from the cloud, >= 0. REQUIRED. If the nodes that it has beyond the registered ones, or their
     DaemonSet pods, exceed the limits of a cluster (README, "Limits") together with all others, none of them counts as
-    upcoming, and `Diagnostics.notes` says so.
+    upcoming, and `PlanSummary.notes` says so.
     """
     price_per_hour: _builtins.float
     """Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL: absent = unknown. Also that of its

@@ -33,7 +33,7 @@ def test_the_form_is_that_of_protobuf() -> None:
     answer.scale_down.unneeded.add(node="n1")
     node = answer.nodes.add(node="n1")
     node.since.FromSeconds(1_800_000_000)
-    answer.diagnostics.notes.append("a note")
+    answer.summary.notes.append("a note")
     expected = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
     assert json_form(answer, with_defaults=True) == expected
     assert list(json_form(answer, with_defaults=True)) == list(expected)

@@ -172,9 +172,9 @@ def without_failures(answer: pb.PlanResponse) -> pb.PlanResponse:
             rest.ClearField(pb.Decision.Code.Name(one.decision).lower())
     del rest.diagnostics.decisions[:]
     rest.diagnostics.decisions.extend(kept)
-    notes = [note for note in rest.diagnostics.notes if " has failed: " not in note]
-    del rest.diagnostics.notes[:]
-    rest.diagnostics.notes.extend(notes)
+    notes = [note for note in rest.summary.notes if " has failed: " not in note]
+    del rest.summary.notes[:]
+    rest.summary.notes.extend(notes)
     return rest
 
 
@@ -218,7 +218,7 @@ def test_a_failed_decision_keeps_its_state_and_goes_on_from_it(decision: Decisio
 def test_several_decisions_may_fail_and_each_is_named() -> None:
     answer = decide(request(), faulty(*TABLE))
     assert [one.result for one in answer.diagnostics.decisions] == [f"{one.name}_ERROR" for one in TABLE]
-    assert [note.split()[0] for note in answer.diagnostics.notes] == [one.name for one in TABLE]
+    assert [note.split()[0] for note in answer.summary.notes] == [one.name for one in TABLE]
     first, second = TABLE[0], TABLE[2]
     answer = decide(request(), faulty(first, second, fault=after_moves))
     assert without_failures(answer) == decide(request(first, second))

@@ -19,7 +19,7 @@ def notes(objects: list[Json], **settings: Any) -> list[str]:
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
     ParseDict(settings, request.settings)
-    return list(plan(canonicalize(snapshot_of(objects)), request, None, Work()).diagnostics.notes)
+    return list(plan(canonicalize(snapshot_of(objects)), request, None, Work()).summary.notes)
 
 
 def test_pods_of_controllers_that_were_not_listed_are_noted() -> None:

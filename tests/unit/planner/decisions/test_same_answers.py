@@ -265,7 +265,7 @@ def test_no_answer_depends_on_what_is_kept_or_how_the_cluster_was_sent(world: Wo
         assert fresh.version == kept.snapshot.version
         built = KeptValues()
         afresh = plan(fresh, request, state, Work(cache=built))
-        assert not any(one.failed for one in afresh.diagnostics.decisions), afresh.diagnostics.notes
+        assert not any(one.failed for one in afresh.diagnostics.decisions), afresh.summary.notes
         told = {one.decision: one for one in afresh.diagnostics.decisions}
         for one in (one for one in TABLE if one.code in request.decisions):
             summary = one.summarize(getattr(afresh, one.field))

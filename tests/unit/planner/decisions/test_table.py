@@ -209,7 +209,7 @@ def test_logs_metrics_and_notes_follow_the_table() -> None:
         (DECISION.SLACK, "TESTED"),
         (DECISION.POD_COSTS, "TESTED"),
     ]
-    notes = list(answer.diagnostics.notes)
+    notes = list(answer.summary.notes)
     assert "room is kept" in notes
     assert "settings.scale_up has no effect: this build does not support that decision" in notes
     assert not any("settings.slack" in note for note in notes)

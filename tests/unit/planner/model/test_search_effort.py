@@ -77,7 +77,7 @@ def test_scale_up_takes_no_plan_of_other_expanders_than_the_named_ones(effort: s
     for groups in (unpriced, priced):
         named = scale_up.plan(groups, pods, settings=limited | {"expanders": ["LEAST_WASTE"]})
         assert named.growth == {"narrow": 2}
-        assert list(named.answer.diagnostics.notes) == []
+        assert list(named.answer.summary.notes) == []
     unnamed = scale_up.plan(unpriced, pods, settings=limited)
     assert unnamed.growth == ({"narrow": 2} if effort == "FIRST" else {"wide": 2})
     assert scale_up.plan(priced, pods, settings=limited).growth == {"wide": 2}

@@ -389,13 +389,13 @@ def test_pods_that_are_removed_before_costs_count_are_as_good_as_gone(state: Jso
     ready = pods_of(WEB, 3, node="a1", ready=True)
     answer = decide([WEB, *nodes(), *ready, pod("odd", owner=WEB, **state)], BALANCE)
     assert answer.pod_costs == decide([WEB, *nodes(), *ready], BALANCE).pod_costs
-    assert "1 pod gets no deletion cost" in " ".join(answer.diagnostics.notes)
+    assert "1 pod gets no deletion cost" in " ".join(answer.summary.notes)
 
 
 def test_a_pod_whose_controller_is_not_listed_is_noted() -> None:
     answer = decide([*nodes(), pod("p", node="a1", owner=WEB)], BALANCE)
     assert not answer.pod_costs.groups
-    assert "1 pod of controllers that the snapshot does not list" in " ".join(answer.diagnostics.notes)
+    assert "1 pod of controllers that the snapshot does not list" in " ".join(answer.summary.notes)
 
 
 def test_groups_are_sorted_by_owner_whether_they_are_ranked_or_not() -> None:

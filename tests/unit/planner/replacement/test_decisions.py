@@ -175,7 +175,7 @@ def test_a_budget_that_names_a_node_group_which_does_not_exist_is_noted() -> Non
     budgets = [{"maxNodes": "1"}, {"maxNodes": "0", "nodeGroups": ["large", "larg"]}]
     found = plan(nodes, WEB, web("p", "l0"), web("q", "l1"), more={"planner": {"disruptionBudgets": budgets}})
     text = "planner.disruption_budgets[1].node_groups: there is no node group 'larg'; check its name"
-    assert [one for one in found.answer.diagnostics.notes if "budgets" in one] == [text]
+    assert [one for one in found.answer.summary.notes if "budgets" in one] == [text]
 
 
 def test_moves_that_cost_more_than_is_saved_in_the_payback_time_are_left() -> None:

@@ -111,4 +111,4 @@ def test_a_plan_that_reaches_its_bound_says_so_and_its_reasons_are_those_of_its_
     assert left == f"default/p{len(found.growth):02}-1"
     untried = [name for name, reason in reasons.items() if reason == "NOT_EVALUATED"]
     assert untried == [f"g{len(found.growth) + 1:02}"]
-    assert any("a later plan may help more pods" in note for note in found.answer.diagnostics.notes)
+    assert any("a later plan may help more pods" in note for note in found.answer.summary.notes)

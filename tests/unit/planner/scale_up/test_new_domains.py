@@ -47,10 +47,10 @@ def test_pods_spread_over_zones_of_an_empty_cluster_get_nodes_in_all_three() -> 
 def test_they_go_to_one_zone_where_the_setting_says_so() -> None:
     found = plan(in_zones(200))
     assert sorted(by_group(found).values()) == [200]
-    (note,) = [one for one in found.answer.diagnostics.notes if "minDomains" in one]
+    (note,) = [one for one in found.answer.summary.notes if "minDomains" in one]
     assert ZONE in note
     assert "(a, b, c)" in note
-    assert not any("minDomains" in one for one in plan(in_zones(200), settings=OVER_NEW).answer.diagnostics.notes)
+    assert not any("minDomains" in one for one in plan(in_zones(200), settings=OVER_NEW).answer.summary.notes)
 
 
 @pytest.mark.parametrize(("least", "zones"), [(1, 1), (2, 2), (3, 3)])

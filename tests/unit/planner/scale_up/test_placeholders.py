@@ -41,7 +41,7 @@ def test_every_placeholder_gets_a_new_node_where_groups_may_grow() -> None:
     by, answer = grown({"g": group(1000, 1)})
     assert by == {"g": 160}
     assert not answer.scale_up.waiting_placeholders
-    assert not answer.diagnostics.notes
+    assert not answer.summary.notes
 
 
 @pytest.mark.parametrize("expander", ["PRICE", "LEAST_NODES", "CHEAPEST_PLAN"])
@@ -66,7 +66,7 @@ def test_placeholders_that_wait_are_listed_with_the_reason_and_noted() -> None:
     assert len(waiting.pods) == 131
     assert list(waiting.pods) == sorted(waiting.pods)
     assert dict(waiting.reasons) == {"g": NodeGroupReason.MAX_SIZE_REACHED}
-    (note,) = answer.diagnostics.notes
+    (note,) = answer.summary.notes
     assert note == f"131 placeholders ({', '.join(waiting.pods[:2])}, …) have no node after this plan: " + (
         "no node group has room left (1 of 1: filled by this plan up to the maximum size)"
     )

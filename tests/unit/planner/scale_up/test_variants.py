@@ -94,11 +94,11 @@ def test_groups_are_chosen_otherwise_where_a_limit_would_leave_pods(first: list[
     assert plan(*narrow_and_wide(), settings=settings).growth == {"narrow": 7}
     limited = settings | {"maxNewNodes": 2}
     usual = plan(*narrow_and_wide(), settings=limited)
-    assert (usual.growth, list(usual.answer.diagnostics.notes)) == ({"narrow": 2}, []), "the named expanders decide"
+    assert (usual.growth, list(usual.answer.summary.notes)) == ({"narrow": 2}, []), "the named expanders decide"
     found = plan(*narrow_and_wide(), settings=limited | {"searchEffort": "BEST"})
     assert found.growth == {"wide": 2}
     assert found.pending == {}
-    (note,) = found.answer.diagnostics.notes
+    (note,) = found.answer.summary.notes
     assert "MOST_PODS" in note
     assert note.endswith(f"{', '.join([*settings['expanders'], 'RANDOM'])} is worse")
     assert [option.node_group for option in found.decision.options if option.chosen] == ["wide"]

@@ -118,7 +118,7 @@ def test_objects_are_sent_again_where_settings_name_other_annotations() -> None:
 
 def test_notes_on_objects_come_with_the_answer() -> None:
     answer = ask(new_handler(), object_parts(asking(), texts([k8s.node("n1"), {"apiVersion": "x/v1", "kind": "Y"}])))
-    assert list(answer.diagnostics.object_notes) == ["skipped 1 of x/v1 Y: not read"]
+    assert list(answer.summary.object_notes) == ["skipped 1 of x/v1 Y: not read"]
 
 
 def test_missing_kinds_and_values_that_are_not_understood_are_noted_as_for_files() -> None:
@@ -132,8 +132,8 @@ def test_missing_kinds_and_values_that_are_not_understood_are_noted_as_for_files
         *(k8s.pod(f"j{i}", node="n1", owner=job) for i in range(3)),
     ]
     answer = ask(new_handler(), object_parts(asking(), texts(objects)))
-    assert list(answer.diagnostics.object_notes) == from_objects(objects).notes
-    missing, value = answer.diagnostics.object_notes
+    assert list(answer.summary.object_notes) == from_objects(objects).notes
+    missing, value = answer.summary.object_notes
     assert missing.startswith("3 pods have a Job as controller, which counts as not found")
     assert value.startswith("Pod default/w0, Pod default/w1: annotation cluster-autoscaler.kubernetes.io/safe-to-evict")
 

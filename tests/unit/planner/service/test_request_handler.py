@@ -111,5 +111,5 @@ def test_what_is_derived_from_a_snapshot_is_built_once() -> None:
 def test_settings_that_have_no_effect_are_noted() -> None:
     message = request()
     message.settings.node_groups["absent"].utilization_threshold = 0.1
-    notes = list(handler().plan(message, PAYLOAD, Caller()).diagnostics.notes)
+    notes = list(handler().plan(message, PAYLOAD, Caller()).summary.notes)
     assert any("'absent'" in note for note in notes)

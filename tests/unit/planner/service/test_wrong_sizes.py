@@ -45,7 +45,7 @@ def test_a_group_with_a_wrong_size_gets_a_note_and_the_others_grow(target_size: 
     cluster = wrong(target_size)
     assert cluster.ByteSize() < 1_200
     answer = plan(cluster, Caller())
-    (note,) = answer.diagnostics.notes
+    (note,) = answer.summary.notes
     assert note.startswith(f"node group {WRONG}: none of its {target_size} upcoming nodes, with 1 DaemonSet pods each")
     assert f"target_size is {target_size}: check the size that the cloud reports" in note
     assert [(split.node_group, split.new_size) for split in answer.scale_up.splits] == [("group", 4)]
@@ -53,8 +53,8 @@ def test_a_group_with_a_wrong_size_gets_a_note_and_the_others_grow(target_size: 
 
 
 def test_upcoming_nodes_count_with_their_daemonset_pods() -> None:
-    assert plan(wrong(100), Caller()).diagnostics.notes == []
-    (note,) = plan(wrong(1_000, daemonset_pods=6_000), Caller()).diagnostics.notes
+    assert plan(wrong(100), Caller()).summary.notes == []
+    (note,) = plan(wrong(1_000, daemonset_pods=6_000), Caller()).summary.notes
     assert "1000 upcoming nodes, with 6000 DaemonSet pods each (template.daemonset_pods)" in note
 
 
@@ -64,7 +64,7 @@ def test_one_wrong_size_leaves_out_no_upcoming_nodes_of_other_groups() -> None:
     other.CopyFrom(next(one for one in cluster.node_groups if one.id == WRONG))
     other.id, other.target_size = "a third", 20
     answer = plan(cluster, Caller())
-    (note,) = answer.diagnostics.notes
+    (note,) = answer.summary.notes
     assert note.startswith(f"node group {WRONG}: none of its 249990 upcoming nodes counts")
     assert sorted(on_upcoming(answer.scale_up).values()) == ["a third", "a third"]
 

@@ -428,7 +428,7 @@ def test_an_unreadable_state_is_noted_and_slack_starts_with_empty_state(spoil: A
     first = decide(cluster(10))
     spoil(first.state.slack)
     again = decide(cluster(10), state=first.state)
-    assert any("slack state" in note for note in again.diagnostics.notes)
+    assert any("slack state" in note for note in again.summary.notes)
     assert again.slack == decide(cluster(10)).slack
 
 

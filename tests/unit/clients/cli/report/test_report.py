@@ -388,7 +388,7 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
         for number in range(3):
             answer = plan_pb2.PlanResponse()
             # More than a block of the compression, so that a part of the last round is in the file.
-            answer.diagnostics.notes.append(Random(number).randbytes(300_000 if number == 2 else 1).hex())
+            answer.summary.notes.append(Random(number).randbytes(300_000 if number == 2 else 1).hex())
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 60 * number))
             update = SnapshotUpdate(k8s.snapshot_of([k8s.node(f"n{node}") for node in range(number + 1)], []), None)
             recorder.add(update, request, answer)

@@ -68,7 +68,7 @@ def test_pods_beyond_what_a_plan_counts_are_named_in_a_note(monkeypatch: pytest.
     request.settings.gangs.count_missing_members = True
     request.now.seconds = NOW_S
     planned = plan(canonicalize(message), request, None, Work())
-    (note,) = [one for one in planned.diagnostics.notes if "missing pods" in one]
+    (note,) = [one for one in planned.summary.notes if "missing pods" in one]
     # Six of the first gang are added, so three of another are too many.
     assert "2 gangs" in note
     assert "default/h, default/i" in note

@@ -149,7 +149,7 @@ def test_pods_wait_for_a_pod_group_that_does_not_exist_or_cannot_be_read_and_all
     assert (found.on_new, reasons(found)) == (
         {"a": ["default/single"]}, {"none": "POD_GROUP_MISSING", "bad": "POD_GROUP_INVALID"},
     )  # fmt: skip
-    assert [note for note in found.answer.diagnostics.notes if "pod group" in note] == [
+    assert [note for note in found.answer.summary.notes if "pod group" in note] == [
         "pod group default/bad: PodGroup/default/bad: spec.schedulingPolicy.gang.minCount is missing: its 2 pods wait",
         "pod group default/none: PodGroup/default/none, which spec.schedulingGroup.podGroupName names, does not exist: "
         "its 2 pods wait until it does",

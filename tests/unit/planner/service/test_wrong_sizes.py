@@ -96,4 +96,4 @@ def test_the_deadline_holds_while_nodes_are_laid_out(target_size: int, daemonset
 
     plan(cluster, Caller(bounds=Bounds(is_wanted=is_wanted)))
     between = max(later - earlier for earlier, later in pairwise(checks))
-    assert between < 0.5, "seconds of processor time between two checks of the deadline"
+    assert between < 1, "seconds of processor time between two checks of the deadline"

@@ -92,7 +92,7 @@ class DeviceClaims:
         for one in pod.spec.extended_device_requests:
             classes = [of for of in self._devices.classes if of.extended_resource_name == one.resource]
             if classes and not here.get(one.resource):
-                newest = min(classes, key=lambda of: (-of.created.ToNanoseconds(), of.name)).name
+                newest = min(classes, key=lambda of: (-of.create_time.ToNanoseconds(), of.name)).name
                 wanted = pb.DeviceSubRequest(device_class=newest, count=one.count)
                 found.append(pb.DeviceRequest(name=one.name, alternatives=[wanted]))
         return found

@@ -62,12 +62,14 @@ class KarpenterCase:
         }  # fmt: skip
         if "balanced" in self.case:
             usual["minBalancedScore"] = 0.5
-        if "each_pool" in self.case:
-            usual["budgets"] = [
-                {"nodeGroups": [one["metadata"]["name"]], "maxNodes": self.case["each_pool"]} for one in self._groups
-            ]
         more: Json = self.case.get("settings", {})
         return usual | more
+
+    def node_budgets(self) -> list[Json]:
+        """Return Karpenter's budgets for the nodes of each pool."""
+        if "each_pool" not in self.case:
+            return []
+        return [{"nodeGroups": [one["metadata"]["name"]], "maxNodes": self.case["each_pool"]} for one in self._groups]
 
     def price_after(self, verdict: Json) -> float:
         """Return the price of the nodes of known price after a verdict."""
@@ -138,7 +140,8 @@ class KarpenterCase:
 
 def decided(found: KarpenterCase) -> Outcome:
     """Decide with settings under which, as in Karpenter, nodes that are not ready stay, however many they are."""
-    more = {"scaleDown": {"unreadyEnabled": False, "okTotalUnreadyCount": 99}}
+    more: Json = {"scaleDown": {"unreadyEnabled": False, "okTotalUnreadyCount": 99}}
+    more["planner"] = {"disruptionBudgets": found.node_budgets()}
     return plan(found.objects(), settings=found.settings(), more=more)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,9 @@ def listed(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
 
 
-def printed(forked: Programs, *arguments: object) -> dict[tuple[str, str], Verdict]:
+def printed(forked: Programs, *arguments: object, pods: Sequence[str] = ("fit",)) -> dict[tuple[str, str], Verdict]:
     """Return the output of `trimtab explain FILE fit` by pod and node."""
-    done = forked("trimtab.clients.cli", "explain", *arguments, "-o", "json")
+    done = forked("trimtab.clients.cli", "explain", *arguments, *pods, "-o", "json")
     assert done.returncode == 0, done.stderr
     verdicts = {}
     for line in done.stdout.splitlines():
@@ -94,7 +94,7 @@ def test_fit_through_a_running_planner_prints_what_the_scheduler_answered(
     name: str, tmp_path: Path, address: str, forked: Programs
 ) -> None:
     one = cluster_of(name)
-    assert disagreements(one, printed(forked, *written(tmp_path, one), "--planner", address)) == []
+    assert disagreements(one, printed(forked, "--planner", address, *written(tmp_path, one))) == []
 
 
 def test_running_pods_of_a_real_cluster_are_asked_about_as_if_taken_out(
@@ -102,8 +102,8 @@ def test_running_pods_of_a_real_cluster_are_asked_about_as_if_taken_out(
 ) -> None:
     one = min((r for r in recorded("selfcheck").values() if r.mode == "selfcheck"), key=lambda r: len(r.answers))
     one = one._replace(answers=one.answers[:20])
-    named = [part for answer in one.answers for part in ("--pod", answer["pod"])]
-    assert disagreements(one, printed(forked, *written(tmp_path, one), *named, "--planner", address)) == []
+    pods = [f"fit/{answer['pod']}" for answer in one.answers]
+    assert disagreements(one, printed(forked, "--planner", address, *written(tmp_path, one), pods=pods)) == []
 
 
 def test_the_clusters_chosen_say_yes_and_no_to_pods_that_wait() -> None:

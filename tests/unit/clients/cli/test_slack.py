@@ -210,7 +210,7 @@ def test_a_placeholder_that_there_is_not_is_refused_with_the_nearest_name(trimta
 def test_without_slack_the_explanation_says_how_to_ask_for_it(trimtab: Run, priced: Path) -> None:
     (priced / "settings.yaml").write_text("{}")
     out = told(trimtab, priced, "slack").out
-    assert "no room is requested; set slack.extraCapacityMinRate" in out
+    assert "no room is requested: set slack.extraCapacityMinRate" in out
     assert "No node stays because of slack." in out
 
 

@@ -56,7 +56,7 @@ def test_a_command_asks_for_huge_pages_only_if_the_user_wants_them(given: dict[s
 
 @pytest.mark.parametrize("program", COMMANDS)
 def test_an_interrupt_while_the_code_is_loaded_is_reported_in_one_line(program: str, tmp_path: Path) -> None:
-    more = {"trimtab-actuator": [f"--state-dir={tmp_path}"], "trimtab": ["version"]}.get(program, [])
+    more = {"trimtab-actuator": [f"--state-dir={tmp_path}"], "trimtab": ["--version"]}.get(program, [])
     call = [sys.executable, "-c", INTERRUPTED, COMMANDS[program], *more]
     done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.stderr == f"{program}: interrupted\n"
@@ -84,7 +84,7 @@ def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line(forked
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_command_whose_standard_stream_is_closed_ends_as_with_a_null_device(closed: int) -> None:
-    call = [sys.executable, "-m", "trimtab.clients.cli", "version"]
+    call = [sys.executable, "-m", "trimtab.clients.cli", "--version"]
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *call], capture_output=True, text=True, timeout=LIMIT_S, check=True
     )

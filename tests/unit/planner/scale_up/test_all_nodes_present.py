@@ -104,11 +104,11 @@ def test_new_nodes_that_require_others_are_added_until_all_pods_have_places() ->
 def test_a_plan_that_reaches_its_bound_says_so_and_its_reasons_are_those_of_its_last_state() -> None:
     found = plan(chain(12))
     assert found.decision.incomplete
-    assert "a later plan may help more pods" in found.decision.detail
+    assert "a later plan may place more pods" in found.decision.detail
     assert 1 < len(found.growth) < 12
     ((left, reasons),) = found.pending.items()
     # The next group in the chain helps, but was not tried; all others are truly refused.
     assert left == f"default/p{len(found.growth):02}-1"
     untried = [name for name, reason in reasons.items() if reason == "NOT_EVALUATED"]
     assert untried == [f"g{len(found.growth) + 1:02}"]
-    assert any("a later plan may help more pods" in note for note in found.answer.summary.notes)
+    assert any("a later plan may place more pods" in note for note in found.answer.summary.notes)

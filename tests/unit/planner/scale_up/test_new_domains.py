@@ -49,7 +49,7 @@ def test_they_go_to_one_zone_where_the_setting_says_so() -> None:
     assert sorted(by_group(found).values()) == [200]
     (note,) = [one for one in found.answer.summary.notes if "minDomains" in one]
     assert ZONE in note
-    assert "(a, b, c)" in note
+    assert "not over a, b, c" in note
     assert not any("minDomains" in one for one in plan(in_zones(200), settings=OVER_NEW).answer.summary.notes)
 
 

@@ -133,7 +133,7 @@ def test_r3_what_slack_spares_only_with_another_node_waits_for_that_node() -> No
         assert set(answer.scale_down.drain) == goes
         waits = [reason_pb2.UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, reason_pb2.UnremovableReason.NEEDED_FOR_SLACK]
         assert [one.reason for one in going(answer)] == ([0, 0] if goes else waits)
-        assert goes or "slack shrinks only after" in list(going(answer))[1].detail
+        assert goes or "slack shrinks only once" in list(going(answer))[1].detail
 
 
 def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_has_come() -> None:

@@ -82,7 +82,7 @@ def test_sets_are_packed_in_which_pods_have_to_give_way() -> None:
 COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler for so many sets")
 ONLY_ORDERS: Json = {"maxEvaluatedNodes": 999}
 """With a bound on simulated nodes, however large, none is exchanged."""
-FLEETS = (3, 9, 15, 49)
+FLEETS = (9, 15, 49)
 """Clusters of which no order of candidates gives the best plan."""
 
 
@@ -101,7 +101,7 @@ def saving(found: Outcome) -> float:
 
 
 @COMPILED
-@pytest.mark.parametrize("seed", nightly_but((3, 49), FLEETS))
+@pytest.mark.parametrize("seed", nightly_but((9, 49), FLEETS))
 def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     found = outcome(seed)
     assert saving(found) > saving(outcome(seed, **ONLY_ORDERS)) + 0.01

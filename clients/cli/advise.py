@@ -2,6 +2,7 @@
 
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.advice import advice_options, find_advice
+from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.advice import render
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.scale_down import headline
@@ -38,6 +39,6 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     most = len(report.advice) if options.verbose else MOST_ADVICE
     for part in render(report, most, every_line=options.verbose):
         console.print(part)
-    counted = f"{report.plan_count:,} plans"
-    left = f"; {report.left_out_count:,} more blockers were not tried (--most-plans)" if report.left_out_count else ""
-    console.print(f"\n[dim]From {counted}{left}. Each line: what a plan with that change frees beyond this one.[/dim]")
+    left = f", {counted(report.left_out_count, 'blocker')} not tried: --most-plans" if report.left_out_count else ""
+    tried = f"{counted(report.plan_count, 'what-if plan')} tried{left}"
+    console.print(f"\n[dim]Each line shows what that change alone would free on top of this plan ({tried}).[/dim]")

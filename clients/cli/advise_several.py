@@ -108,7 +108,7 @@ def rendered(planned: Sequence[PlannedCluster], *, verbose: bool = False) -> Ite
     if shown:
         yield ""
         yield _changes(shown, len(every), verbose=verbose)
-        yield "\n[dim]Each line: what a plan of that cluster with that change frees beyond the plan without it.[/dim]"
+        yield "\n[dim]Each line shows what that change alone would free on top of the cluster's plan.[/dim]"
     for one in planned:
         if one.problem:
             yield f"[yellow]{escape(one.cluster.name)}: {escape(one.problem)}[/yellow]"

@@ -155,9 +155,9 @@ def _thresholds(base: BasePlan, given: dict[str, Any]) -> Iterator[Lever]:
 
 
 def _at(keys: Keys, share: float) -> str:
-    gpu = "GPU nodes" if keys[-1] == "gpuUtilizationThreshold" else "nodes"
+    gpu = "GPU " if keys[-1] == "gpuUtilizationThreshold" else ""
     of = f" of node group {keys[1]}" if keys[0] == "nodeGroups" else ""
-    return f"{gpu}{of} used up to {100 * share:.0f} % were candidates"
+    return f"the {gpu}utilization threshold{of} were {100 * share:.0f} %"
 
 
 def _threshold_keys(base: BasePlan, node: pb.Node, given: dict[str, Any]) -> Keys:

@@ -70,7 +70,7 @@ def _objective(answer: PlanAnswer) -> Iterator[str]:
     bound = figures.most_saved_per_hour
     if figures.objective == plan_pb2.Objective.MONEY and figures.removed_node_count and bound > 0:
         share = percent(min(figures.saved_per_hour / bound, 1.0))
-        yield f"Plans were compared by what they save; this one saves {share} of what cpu and memory alone would allow."
+        yield f"Optimised for cost: {share} of the theoretical maximum, which ignores disruption budgets and affinity."
 
 
 def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
@@ -113,10 +113,12 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
     waiting = [one for one in going(answer.response) if one.reason and one.wave <= 1]
     timed = [one for one in waiting if one.HasField("goes_at")]
     if timed:
-        left = max(remaining_s(one, answer.now_ns) for one in timed)
+        left = duration(max(remaining_s(one, answer.now_ns) for one in timed))
         asked = duration(max(one.goes_at.ToNanoseconds() - one.since.ToNanoseconds() for one in timed) / 1e9)
-        few = _at_most(answer, len(timed))
-        yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state keeps the timers."
+        when = f"after {asked} of being unneeded"
+        more = "" if left != asked else " Each run restarts that clock unless you pass --state."
+        in_time = when if left == asked else f"in {left}, {when}"
+        yield f"{len(timed):,} could be removed {in_time}{_at_most(answer, len(timed))}.{more}"
     others = Counter(one.detail or one.why for one in waiting if one not in timed)
     for text, count in others.most_common(3):
         yield f"{_go(count)} later: {escape(text)}."
@@ -128,7 +130,8 @@ def _later_waves(answer: PlanAnswer) -> Iterator[str]:
     waves = [one.wave for one in going(answer.response) if one.wave > 1]
     if waves:
         span = f"wave {max(waves)}" if min(waves) == max(waves) else f"waves {min(waves)} to {max(waves)}"
-        yield f"{_go(len(waves))} in {span}, when disruption budgets allow evictions again."
+        follow = "follows" if len(waves) == 1 else "follow"
+        yield f"{len(waves):,} more {follow} in {span}, as disruption budgets recover."
 
 
 def _at_most(answer: PlanAnswer, count: int) -> str:
@@ -136,7 +139,7 @@ def _at_most(answer: PlanAnswer, count: int) -> str:
     settings = answer.settings.scale_down
     given = settings.HasField("max_scale_down_parallelism")
     most = settings.max_scale_down_parallelism if given else DEFAULT_PARALLELISM
-    return f", at most {most} at a time" if most < count else ""
+    return f", {most} at a time" if most < count else ""
 
 
 def _go(count: int) -> str:

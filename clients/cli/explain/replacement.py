@@ -91,19 +91,19 @@ def replacement_lines(explanation: ReplacedNodeExplanation) -> Iterator[str]:
 def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.ReplacedNode) -> Iterator[str]:
     """Yield in which wave it leaves, by what it is replaced, and where its pods would go."""
     wave = explanation.decision.waves[explanation.wave - 1]
-    number = f"wave {explanation.wave} of {len(explanation.decision.waves)}"
-    new = ", ".join(f"{one.name} at {money(one.price_per_hour)}" for one in explanation.comes)
-    if explanation.is_asked:
-        how = f"It is replaced[/green] by {escape(new)}" if new else "It leaves without a new node[/green]"
+    others, count = len(wave.leaving) - 1, len(wave.new_nodes)
+    nodes = "this node" + (f" and {counted(others, 'other')}" if others else "")
+    price = money(sum(one.price_per_hour for one in wave.new_nodes))
+    new = f"{counted(count, 'new node')} ({escape(groups_text(wave))}, {price} an hour)"
+    if not explanation.is_asked:
+        what = f"With `--decision replacement`, {f'{new} would replace {nodes}' if count else f'{nodes} would leave'}"
+    elif count:
+        what = f"{new} {'replaces' if count == 1 else 'replace'} {nodes}"
     else:
-        would = f"it would be replaced[/green] by {escape(new)}" if new else "it would leave without a new node[/green]"
-        how = f"With `--decision replacement`, {would}"
-    yield f"[green]{how}, in {number}."
-    others = len(wave.leaving) - 1
-    with_others = f" with {counted(others, 'other node')}" if others else ""
-    first = f"{escape(groups_text(wave))} come{'s' * (len(wave.new_nodes) == 1)} first; it" if wave.new_nodes else "It"
+        what = f"T{nodes[1:]} {'leave' if others else 'leaves'}"
     saved = f"{money(wave.saving_per_hour)} an hour, {wave.saving_per_hour * HOURS_A_MONTH:,.0f} a month"
-    yield f"It costs {money(node.price_per_hour)} an hour. {first} leaves{with_others}, which saves {saved}."
+    number = f"wave {explanation.wave} of {len(explanation.decision.waves)}"
+    yield f"[green]{what}[/green] in {number}, saving {saved}. It costs {money(node.price_per_hour)} an hour now."
     if explanation.wave > 1:
         yield f"The wave begins once the pods of wave {explanation.wave - 1} run again."
     for to, count in Counter(sorted(explanation.moves.values())).most_common():

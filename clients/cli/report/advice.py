@@ -25,11 +25,12 @@ def advice_section(answer: PlanAnswer) -> AdviceSection | None:
 
 def _note(answer: PlanAnswer, report: AdviceReport) -> str:
     """Return how the advice was found, and what it assumes."""
-    note = f"What a plan with the change frees beyond this one, from {counted(report.plan_count, 'plan')}."
+    tried = counted(report.plan_count, "what-if plan")
+    note = f"Each line shows what that change alone would free on top of this plan ({tried} tried)."
     if answer.usage is not None:
         note += f" Lower requests are the use ({answer.usage.source}) and {100 * answer.usage.margin:g} %."
     if report.left_out_count:
-        note += f" {counted(report.left_out_count, 'more blocker')} were not tried; `trimtab advise` tries more."
+        note += f" {counted(report.left_out_count, 'blocker')} not tried: `trimtab advise` tries more."
     return note
 
 
@@ -53,5 +54,5 @@ def clusters_advice(found: Sequence[ClusterAdvice]) -> AdviceSection | None:
     """Return the advice on several clusters, the most valuable first; None = there is none."""
     if not found:
         return None
-    note = "What a plan of that cluster with the change frees beyond the plan without it."
+    note = "Each line shows what that change alone would free on top of the cluster's plan."
     return AdviceSection(TITLE, note, tuple(_line(one.advice, f"{one.cluster}:") for one in found[:MOST_LINES]))

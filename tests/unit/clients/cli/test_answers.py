@@ -202,7 +202,7 @@ def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run
     assert "goes in a later wave, when disruption budgets allow evictions again (LATER_WAVE)" in out
     assert "It goes in wave 2" in out
     table = trimtab("plan", "--no-advice", file, "--settings", quick).out
-    assert "1 goes in wave 2, when disruption budgets allow evictions again." in table
+    assert "1 more follows in wave 2, as disruption budgets recover." in table
     document = trimtab("plan", "--no-advice", file, "--settings", quick, "-o", "json").document()
     assert [(one["node"], one["wave"]) for one in document["nodes"] if one["wave"]] == [("n1", 1), ("n2", 2)]
     page = page_of(trimtab, tmp_path, file, "--settings", quick)

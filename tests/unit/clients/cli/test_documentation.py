@@ -389,7 +389,7 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     exec(compile(first, "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")
-    assert any(line.startswith("If nodes used up to") for line in printed)
+    assert any(line.startswith("If the utilization threshold were") for line in printed)
     assert "127.0.0.1:8085" in second
     assert "127.0.0.1:8085" in third
     with make_shell() as shell:

@@ -58,7 +58,7 @@ def test_nodes_that_can_go_are_sorted_by_what_they_save(trimtab: Run, priced: Pa
 def test_a_plan_without_state_says_when_nodes_will_go_and_where_their_pods_go(trimtab: Run, priced: Path) -> None:
     out = trimtab("plan", "--no-advice", priced, *NOW).out
     assert "None goes now." in out
-    assert "2 go in 10 min, once unneeded for 10 min" in out
+    assert "2 could be removed after 10 min of being unneeded" in out
     assert "cheap-2 (1)" in out
     assert "20779 d" not in out
 

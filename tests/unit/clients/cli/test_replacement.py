@@ -161,10 +161,8 @@ def test_a_node_whose_pods_have_room_on_others_leaves_without_a_new_one(trimtab:
     asked.write_text("scaleDown: {utilizationThreshold: 0.01}")
     text = " ".join(trimtab("explain", file, "node/l0", *NOW, "--settings", asked).out.split())
     assert "Scale-down keeps it:" in text
-    assert (
-        "With `--decision replacement`, it would leave without a new node, in wave 1 of 1. It costs 1.00 an hour. "
-        "It leaves, which saves 1.00"
-    ) in text
+    assert "With `--decision replacement`, this node would leave in wave 1 of 1, saving 1.00 an hour" in text
+    assert "It costs 1.00 an hour now." in text
 
 
 def test_nodes_without_a_price_are_counted(trimtab: Run, tmp_path: Path) -> None:
@@ -180,8 +178,8 @@ def test_the_explanation_of_a_node_says_by_what_and_when_it_is_replaced(
 ) -> None:
     out = trimtab("explain", cluster, "node/l3", *options).out
     text = " ".join(out.split())
-    assert "It is replaced by small#2 at 0.20, small#3 at 0.20, in wave 2 of 2." in text
-    assert "It costs 1.00 an hour. 2 of small come first; it leaves with 1 other node, which saves 1.60" in text
+    assert "2 new nodes (2 of small, 0.40 an hour) replace this node and 1 other in wave 2 of 2, saving 1.60" in text
+    assert "It costs 1.00 an hour now." in text
     assert "It stays" not in text
     assert "The wave begins once the pods of wave 1 run again." in text
     assert "2 pods → small#3" in text

@@ -136,11 +136,12 @@ func requestOf(cluster *Cluster, clusterName string, settings Settings, now time
 				SkipNodesWithLocalStorage: proto.Bool(false), SkipNodesWithSystemPods: proto.Bool(false),
 				SkipNodesWithCustomControllerPods: proto.Bool(false),
 			},
-			Planner: &trimtabv1.PlannerSettings{Limits: limitsOf(cluster), RecentEvictionTtl: durationpb.New(0)},
+			Planner: &trimtabv1.PlannerSettings{
+				Limits: limitsOf(cluster), RecentEvictionTtl: durationpb.New(0), DisruptionBudgets: budgetsOf(cluster),
+			},
 			Replacement: &trimtabv1.ReplacementSettings{
 				MinSavingShare: proto.Float64(settings.LeastSaving), MinSavingPerEviction: proto.Float64(settings.LeastSavingPerPod), StabilityMargin: proto.Float64(0), MaxWaves: proto.Int32(1),
 				MaxLeavingNodes: proto.Int32(int32(cluster.MostLeaving)), MaxSurgeNodes: proto.Int32(int32(cluster.MostLeaving)),
-				Budgets: budgetsOf(cluster),
 				Spot: &trimtabv1.SpotReplacementSettings{
 					Enabled: proto.Bool(cluster.SpotToSpot), MinAlternatives: proto.Int32(disruption.MinInstanceTypesForSpotToSpotConsolidation),
 				},

@@ -78,7 +78,7 @@ def test_a_report_decides_as_a_plan_does_on_pods_that_wait(trimtab: Run, tmp_pat
         "2 pending pods fit on existing nodes.",
         "None of 2 nodes can go.",
         "What grows node group nodes at most pods an hour a month because a 2 → 3 3 1 0.50 365 cheapest plan",
-        "What stays pending of pods because ReplicaSet default/web a: INSUFFICIENT_RESOURCES default/web-3 1 no node group",
+        "What stays pending of pods because ReplicaSet default/web a: INSUFFICIENT_RESOURCES default/web-3 1 no",
     ):
         assert text in page.text
     names = [

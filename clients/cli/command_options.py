@@ -162,6 +162,11 @@ class RunOptions(LogSection, MoneySection, LiveSection):
     )
     allow_plaintext_on_network: PlaintextOption = False
 
+    @property
+    def acts_on_nothing(self) -> bool:
+        """Whether plans are made and not carried out."""
+        return self.act is Acts.NONE
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(LiveSection):

@@ -212,10 +212,12 @@ class _Cache(_BASE):  # type: ignore[misc]
 
     def _load_shipped(self, sig: Any, target_context: Any) -> Any:
         """Load the code for a signature that came with the distribution; None if there is none that fits."""
+        folder = str(shipped.FOLDER / self._py_func.__module__)
+        if not Path(folder).is_dir() or not _is_safe_folder(folder, str(shipped.FOLDER.parent)):
+            return None
         target_context.refresh()
         target = shipped.target(target_context.codegen().magic_tuple()[0])
-        folder = str(shipped.FOLDER / self._py_func.__module__)
-        if target is None or not Path(folder).is_dir() or not _is_safe_folder(folder, str(shipped.FOLDER.parent)):
+        if target is None:
             return None
         index = _Index(folder, self._shared_name(), self._content)
         data = index.load(self._index_key(sig, SimpleNamespace(magic_tuple=lambda: target)))

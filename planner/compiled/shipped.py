@@ -43,7 +43,7 @@ def target(triple: str) -> tuple[str, str, str] | None:
     None = nothing is shipped for this architecture, or this processor lacks an instruction.
     """
     level = LEVELS.get(platform.machine())
-    if level is None or not FOLDER.is_dir():
+    if level is None:
         return None
     try:
         available = binding.get_host_cpu_features()

@@ -95,14 +95,9 @@ def is_steering(options: RunOptions) -> bool:
     return options.act is Acts.STEER or options.autoscaler is not None or options.clean
 
 
-def acts_on_nothing(options: RunOptions) -> bool:
-    """Return whether nothing is carried out."""
-    return options.act is Acts.NONE
-
-
 def with_defaults(options: RunOptions) -> RunOptions:
     """Return the options with the names that depend on what the loop does."""
-    if acts_on_nothing(options):
+    if options.acts_on_nothing:
         return replace(
             options,
             leader_elect=False,
@@ -129,7 +124,7 @@ def check(options: RunOptions) -> None:
     """Check what belongs together. Errors: UsageError."""
     if options.planner is None and not options.clean:
         raise UsageError("--planner is missing: give the planner's address, such as 127.0.0.1:8085")
-    if acts_on_nothing(options) and options.apply_pod_costs:
+    if options.acts_on_nothing and options.apply_pod_costs:
         raise UsageError("--act none carries nothing out; leave out --apply-pod-costs")
     if options.act is Acts.ALL and is_steering(options):
         raise UsageError("--autoscaler and --clean are for --act steer or --act none; --act all steers no autoscaler")
@@ -145,7 +140,7 @@ def _round_settings(options: RunOptions, source: ClusterSource) -> RoundSettings
         decisions=tuple(read_decisions(options.decision or ())),
         plan=source.plan_settings(),
         groups=source.groups(),
-        dry_run=acts_on_nothing(options),
+        dry_run=options.acts_on_nothing,
         apply_pod_costs=options.apply_pod_costs,
         replace=options.replace,
     )
@@ -163,7 +158,7 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     cluster = stack.enter_context(live)
     settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices, offers)
     wait_until_listed(cluster, health)
-    advisory = Advisory(telemetry.meter) if acts_on_nothing(options) and not is_steering(options) else None
+    advisory = Advisory(telemetry.meter) if options.acts_on_nothing and not is_steering(options) else None
     gangs = GangEvents(telemetry.meter, cluster.uid_of)
     around = _services(options, cluster, health, stack, advisory)._replace(gang_events=gangs)
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
@@ -173,7 +168,7 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     last = LastCluster()
-    recorders: list[RoundRecorder] = [last] if acts_on_nothing(options) else []
+    recorders: list[RoundRecorder] = [last] if options.acts_on_nothing else []
     if options.record:
         recorders.append(stack.enter_context(RoundsRecorder(options.record, source.name)))
     await_planner(str(options.planner), planner.info, health)
@@ -197,7 +192,7 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     finally:
         if is_steering(options):
             steering.end(options, cluster, around.lease)
-    if acts_on_nothing(options):
+    if options.acts_on_nothing:
         last.print_table(prices)
     if advisory is not None:
         log.info("advisory", text=advisory.sentence(), **advisory.document())
@@ -235,7 +230,7 @@ def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
 def _needs(options: RunOptions) -> list[PermissionRule]:
     """Permissions for the loop's own writes; the actuator has separate permissions."""
     needs: list[PermissionRule] = []
-    if is_steering(options) and not acts_on_nothing(options):
+    if is_steering(options) and not options.acts_on_nothing:
         needs += rules_of(User.MARKS)
     if options.leader_elect:
         needs += rules_of(User.LEADER, options.namespace, str(options.lease_name))

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.cli.command_options import Acts, RunOptions
+from trimtab.clients.cli.command_options import RunOptions
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.waiting import wait_until_listed
@@ -37,7 +37,7 @@ def round_settings(options: RunOptions, source: ClusterSource) -> RoundSettings:
         decisions=tuple(decisions),
         plan=settings_to_steer(source.plan_settings()),
         groups=source.groups(),
-        dry_run=_is_dry(options),
+        dry_run=options.acts_on_nothing,
         apply_pod_costs=options.actuator is not None,
     )
 
@@ -52,14 +52,14 @@ def rounds(
 ) -> RoundRunner:
     """Return the rounds."""
     key = KEYS[options.autoscaler or "cluster-autoscaler"]
-    steer = SteerSettings(key, max(options.interval_s, 1.0), _is_dry(options))
+    steer = SteerSettings(key, max(options.interval_s, 1.0), options.acts_on_nothing)
     writer = MarkWriter(cluster.api, options.writes_per_second)
     return SteeringRounds(cluster, planner, actuator, settings, steer, writer, recorder)
 
 
 def remove_annotations(options: RunOptions, source: ClusterSource, stack: ExitStack) -> None:
     """Remove all our annotations, whichever process wrote them."""
-    needs = [] if _is_dry(options) else list(rules_of(User.MARKS))
+    needs = [] if options.acts_on_nothing else list(rules_of(User.MARKS))
     cluster = stack.enter_context(LiveCluster(source.api(), resources=[WATCHED["Node"]], needs=needs))
     wait_until_listed(cluster, Health(max_inactivity_s=LAST_WRITES_S))
     _take_off(options, cluster, MarkWriter(cluster.api, options.writes_per_second))
@@ -67,7 +67,7 @@ def remove_annotations(options: RunOptions, source: ClusterSource, stack: ExitSt
 
 def end(options: RunOptions, cluster: LiveCluster, lease: Lease | None) -> None:
     """Remove all annotations, unless they should stay or another process steers by now."""
-    if options.leave or _is_dry(options) or (lease is not None and not lease.is_held):
+    if options.leave or options.acts_on_nothing or (lease is not None and not lease.is_held):
         return
     try:
         _take_off(options, cluster, MarkWriter(cluster.api, LAST_WRITES_PER_S))
@@ -75,11 +75,7 @@ def end(options: RunOptions, cluster: LiveCluster, lease: Lease | None) -> None:
         raise FailedError(f"annotations remain, {CLEAN}: {error}") from error
 
 
-def _is_dry(options: RunOptions) -> bool:
-    return options.act is Acts.NONE
-
-
 def _take_off(options: RunOptions, cluster: LiveCluster, writer: MarkWriter) -> None:
-    left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, _is_dry(options))
-    if left and not _is_dry(options):
+    left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, options.acts_on_nothing)
+    if left and not options.acts_on_nothing:
         raise FailedError(f"{left} nodes keep their annotations; {CLEAN}")

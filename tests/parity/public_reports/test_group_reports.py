@@ -11,7 +11,7 @@ REPORTS = (
     Report("gpu-half-advertised", now=NOW, grows={}, goes=set(), says=(GPU, "it offers 4 of 8")),
     Report("gpu-awaited-by-label", now=NOW, grows={}, goes=set(), says=(GPU,)),
     Report("model-is-a-node-without-gpu", now=NOW, grows={"gpu": 3}, goes=set(), says=("a-new is starting",)),
-    Report("starting-node-waits-as-unready", now=NOW, goes={"n2"}, says=("1 goes in 20 min",)),
+    Report("starting-node-waits-as-unready", now=NOW, goes={"n2"}, says=("1 could be removed after 20 min",)),
     Report("group-of-two-sizes", now=NOW, grows={}, says=("new ones are planned as small as n2",)),
 )
 

@@ -181,7 +181,7 @@ def test_a_cluster_page_says_what_to_change_with_the_line_to_change(trimtab: Run
         "If pods with local storage could be evicted, 1 more node (1,460 a month) could go. "
         "set scaleDown.skipNodesWithLocalStorage: false in the settings (now true)"
     ) in page.text
-    assert "What a plan with the change frees beyond this one, from" in page.text
+    assert "Each line shows what that change alone would free on top of this plan (" in page.text
 
 
 def test_a_page_over_clusters_says_what_to_change_in_which(trimtab: Run, tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.loads import changes
 from trimtab.clients.simulation.local_actuator import LocalActuator

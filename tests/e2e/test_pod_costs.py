@@ -18,7 +18,7 @@ from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.kube.api import connect
 from trimtab.actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,7 @@ from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, targets
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from tests.reference.pod_costs import anti_affinity
 from tests.reference.pod_removal import Choice, Group, Moment, Ranking, choose, of_object
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import PodCostGroupReason
 

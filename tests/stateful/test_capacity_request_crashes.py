@@ -16,8 +16,8 @@ from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from trimtab.actuator.kube.cluster import KnownCapacityRequest
 from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.settings import CapacityLimits
-from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
-from trimtab.clients.reference_loop.lowering import target_reductions
+from trimtab.clients.loop.capacity import ToldRequests, all_splits
+from trimtab.clients.loop.lowering import target_reductions
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize

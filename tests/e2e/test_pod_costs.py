@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
-from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
+from tests.e2e.helm.binary import rendered
+from tests.e2e.ranked_pods import SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.kube.api import connect
 from trimtab.actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
@@ -28,7 +28,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @pytest.fixture(scope="module", autouse=True)
 def content(plane: ControlPlane) -> None:
-    plane.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
+    apply(plane, *rendered(template="pod-group-costs.yaml"))
 
 
 def three_zones(pool: str) -> list[Json]:
@@ -189,10 +189,10 @@ def test_group_objects_have_a_status_of_one_generation_and_columns(plane: Contro
 
 
 def test_only_the_actuator_sets_costs_where_a_namespace_is_protected(plane: ControlPlane, pods: list[str]) -> None:
-    objects = list(yaml.safe_load_all((MANIFESTS / "pod-cost-policy.yaml").read_text()))
+    objects = rendered(template="pod-cost-policy.yaml")
     text = json.dumps(objects).replace("system:serviceaccount:trimtab:trimtab-actuator", "trimtab")
     apply(plane, *json.loads(text))
-    for item in yaml.safe_load_all((MANIFESTS / "rbac.yaml").read_text()):
+    for item in rendered(template="rbac.yaml"):
         if item["metadata"]["name"] == "trimtab-actuator-pod-costs":
             if item["kind"].endswith("Binding"):
                 item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]

@@ -18,7 +18,7 @@ from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response, lowering_response
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.loop.replacing import in_progress

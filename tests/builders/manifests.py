@@ -27,7 +27,7 @@ def known_options(command: str) -> set[str]:
     """Return the options of one of our commands."""
     import typer
 
-    from trimtab.actuator.service.command import app as actuator
+    from trimtab.actuator.service.process import app as actuator
     from trimtab.clients.cli.commands import app as cli
     from trimtab.planner.command import app as planner
 

@@ -39,7 +39,7 @@ def make_a_round() -> list[dict[str, Any]]:
     from tests.builders.loop import FakeCluster
     from trimtab.actuator.service.app import Actuator
     from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
-    from trimtab.actuator.store.memory import MemoryStore
+    from trimtab.actuator.store.records import MemoryStore
     from trimtab.clients.actuator_client import ActuatorClient
     from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
     from trimtab.clients.loop.rounds import RoundRunner, RoundSettings

@@ -168,13 +168,12 @@ def test_costs_are_applied_beside_those_of_others_and_only_to_the_same_pod(
 
 
 def test_group_objects_have_a_status_of_one_generation_and_columns(plane: ControlPlane) -> None:
-    from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
-    from trimtab.actuator.service.pod_costs import apply_pod_costs
-    from trimtab.actuator.service.settings import PodCostLimits
+    from trimtab.actuator.service.pod_costs import CostOrders, GroupOrder, apply_pod_costs
+    from trimtab.actuator.service.settings import WriteLimits
 
     cluster = cluster_of(plane, "admin")
     order = GroupOrder("ReplicaSet/default/again", {"default/gone": -5}, after_each_removal=True)
-    done = apply_pod_costs(cluster, CostOrders([order], made="2026-01-01T00:00:00Z"), PodCostLimits())
+    done = apply_pod_costs(cluster, CostOrders([order], made="2026-01-01T00:00:00Z"), WriteLimits())
     assert done.objects_written_count == 1
     item = json.loads(plane.kubectl("get", "pgc", "-n", "default", "replicaset-again", "-o", "json"))
     assert item["spec"]["costs"] == {"gone": 5}
@@ -184,7 +183,7 @@ def test_group_objects_have_a_status_of_one_generation_and_columns(plane: Contro
     head = plane.kubectl("get", "pgc", "-n", "default").splitlines()[0].split()
     assert head == ["NAME", "KIND", "OWNER", "RANKED", "OBSERVED", "COMPLETE", "RANKED", "AT"]
     dropped = CostOrders([], remove_others=True, made="2026-01-01T00:00:00Z")
-    assert apply_pod_costs(cluster, dropped, PodCostLimits()).objects_removed_count == 1
+    assert apply_pod_costs(cluster, dropped, WriteLimits()).objects_removed_count == 1
     assert not cluster.group_costs()
 
 

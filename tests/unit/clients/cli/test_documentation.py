@@ -21,7 +21,7 @@ from tests.builders.actuator_service import Service
 from tests.builders.cli import Outcome, Run
 from tests.builders.documentation import Command, blocks, commands, inline_commands, text_of, words
 from tests.builders.planner_service import make_shell
-from trimtab.actuator.service.command import app as actuator
+from trimtab.actuator.service.process import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cluster_generator.__main__ import main as generator
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS, WATCHED

@@ -12,7 +12,7 @@ from trimtab.clients.cli.failures import FailedError, UsageError, note_failed
 from trimtab.clients.cli.output import is_quiet, stderr_console
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.json_form import setting_problem
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
+from trimtab.clients.loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.required_features import require_features
 from trimtab.common.rpc.client import connect, is_served
 from trimtab.common.rpc.collection import collection_rare

@@ -22,7 +22,7 @@ from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.reference_loop.rounds import deletion_order
+from trimtab.clients.loop.rounds import deletion_order
 from trimtab.common.objects import Objects
 from trimtab.common.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.common.objects.decode import add_text

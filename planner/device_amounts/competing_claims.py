@@ -1,10 +1,13 @@
 """The competitions of a snapshot: which kinds of claims compete, and the resources that stand for what is left to them.
 
-A competition has a resource for each kind, of which a node that is closed to the kind has none, and one resource for
-each way in which nodes are shared: pods request their shares of it. Nodes that are shared in other ways have plenty.
+Claims of pods with which no others compete are one kind by themselves, of which a node has as many as the allocator
+gives. A competition has a resource for each kind, of which a node that is closed to the kind has none; with several
+kinds, it has one more for each way in which nodes are shared: pods request their shares of it. Nodes that are shared in
+other ways have plenty.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -25,27 +28,28 @@ MOST_USES: Final = 400
 """Nodes with different devices in use for which the allocator is asked; further ones get no more of these claims."""
 
 
-class ClaimUse(NamedTuple):
-    """What pods of one spec claim."""
+@dataclass(frozen=True, eq=False)
+class ClaimUse:
+    """What pods of one spec want of devices."""
 
     filters: tuple[DeviceFilter, ...]
+    """All that they name."""
     counts: Mapping[DeviceFilter, int] | None
-    """Devices by filter, if each is given away whole and only their number counts."""
+    """Devices by filter, None = they want more than a number, or devices that are not given away whole."""
     pod_claims: PodClaims
-    """The claims as one, () = they are not all the pod's own."""
+    """Their claims as one, () = they are not all their own."""
 
 
 def competitions(
-    uses: Iterable[ClaimUse],
-    group_of: Mapping[DeviceFilter, int],
-    exact: Iterable[DeviceFilter],
-    alone: Container[PodClaims],
+    uses: Sequence[ClaimUse], group_of: Mapping[DeviceFilter, int], exact: Iterable[DeviceFilter]
 ) -> list[Competition]:
-    """Return what competes for the same devices without being alike. group_of : filters that compete with each other;
-    exact : those that are counted exactly where only they compete; alone : what competes with nothing."""
+    """Return what competes for the same devices without being alike, and what competes with nothing but cannot be
+    counted otherwise. group_of : filters that compete with each other; exact : those that are counted exactly where
+    only they compete."""
     counted = frozenset(exact)
-    made = []
-    for numbers, members in _components(list(uses), group_of):
+    alone = _without_others(uses, group_of, counted)
+    made: list[Competition] = [(ClaimKind(None, pod_claims, False),) for pod_claims in alone]
+    for numbers, members in _components(uses, group_of):
         filters = [
             device_filter for use in members for device_filter in use.counts or () if group_of[device_filter] in numbers
         ]
@@ -60,6 +64,22 @@ def competitions(
         if is_planned and len(chosen) <= MOST_KINDS:
             made.append(tuple(chosen))
     return made
+
+
+def _without_others(
+    uses: Iterable[ClaimUse], group_of: Mapping[DeviceFilter, int], counted: frozenset[DeviceFilter]
+) -> dict[PodClaims, None]:
+    """Return the claims of pods for whose devices nothing else asks."""
+    users: dict[int, set[object]] = {}
+    found: dict[PodClaims, set[int]] = {}
+    for use in uses:
+        is_counted = use.counts is not None and counted.issuperset(use.counts)
+        numbers = {group_of[device_filter] for device_filter in use.filters}
+        if use.pod_claims and not is_counted:
+            found[use.pod_claims] = numbers
+        for number in numbers:
+            users.setdefault(number, set()).add(use if is_counted else use.pod_claims or use)
+    return dict.fromkeys(one for one, numbers in found.items() if all(users[number] == {one} for number in numbers))
 
 
 def _components(
@@ -117,8 +137,12 @@ class CompetingClaims:
                 self._place[kind.claims if kind.device_filter is None else kind.device_filter] = number, at
                 if not kind.is_counted:
                     self._columns[_name_of(kind)] = _SharesColumn(number, at)
-            for shares in sorted(
-                {node_shares.shares for node_shares in self._node_shares[number] if node_shares is not None}
+            for shares in (
+                ()
+                if len(competition) == 1
+                else sorted(
+                    {node_shares.shares for node_shares in self._node_shares[number] if node_shares is not None}
+                )
             ):
                 name = f"{DEVICE_RESOURCE}{_digest((competition, shares))}"
                 self._columns[name] = _SharesColumn(number, -1, shares)
@@ -149,7 +173,7 @@ class CompetingClaims:
         """Return the amounts of a node, by column. used : of its own pools."""
         found: list[SharesLeft | None] = []
         for known, known_shares, seen in zip(self._known, self._node_shares, self._seen, strict=True):
-            if known.is_searched:
+            if known.is_searched and len(known.competition) > 1:
                 seen.add(known.key(layout, node, used))
             if known_shares[layout] is None:
                 found.append(None)

@@ -15,7 +15,7 @@ from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, PodClaimsCounter, takes_nothing
+from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.execution import asking
@@ -57,7 +57,6 @@ class DeviceFacts:
     features: DeviceFeatures
     declared_nodes: Mapping[int, LayoutNode]
     """A new node of each layout that a node group declares."""
-    counter: PodClaimsCounter
     known_shares: dict[Competition, KnownShares]
 
     @cached_property
@@ -127,5 +126,5 @@ def device_facts(
     group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
     return DeviceFacts(
         inputs, pools, declared, columns, group_of, requested, problems, DeviceTotals(columns, groups, eligible),
-        eligible, devices._replace(claims=NO_DEVICES.claims), classes, features, declared_nodes, PodClaimsCounter(), {},
+        eligible, devices._replace(claims=NO_DEVICES.claims), classes, features, declared_nodes, {},
     )  # fmt: skip

@@ -24,8 +24,8 @@ MOST_KINDS: Final = 6
 """More kinds that compete for the same devices are not planned with."""
 PLENTY: Final = 1 << 40
 """As good as no bound."""
-_MOST_ALONE: Final = 256
-"""Claims of one kind that are counted in a part."""
+_MOST_ALONE: Final = 512
+"""Claims of one kind that are counted in a part: more than pods fit on any node."""
 _CHOICES: Final = 64
 """Combinations of shares that are tried for one kind of part."""
 _COMBINATIONS: Final = 3_000
@@ -138,7 +138,8 @@ class DevicesOfNode:
             outcome = at.allocator.allocate(at.node, prepared, in_use)
             found = -1
             if isinstance(outcome, DevicesAllocated):
-                found = self.state(at, [*used, *(one for claim in outcome.claims for one in claim.devices)])
+                taken = [one for claim in outcome.claims for one in claim.devices if not one.admin_access]
+                found = self.state(at, [*used, *taken]) if taken else state
             self._after[state, kind] = found
         return self._after[state, kind]
 
@@ -157,6 +158,8 @@ def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: in
     claims. kinds : that may come, as bits; most : the sum is not looked at beyond. O(states) placements; 0 with more of
     them than may be looked at."""
     coming = [kind for kind in range(len(shares)) if kinds >> kind & 1]
+    if len(coming) == 1:
+        return min(_count_alone(devices, start, coming[0]) * shares[coming[0]], most)
     found, seen, queue = most, {(start, 0)}, [(start, 0)]
     for state, used in queue:
         if len(queue) > devices.most_states:

@@ -11,7 +11,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -27,14 +27,8 @@ from trimtab.planner.device_amounts.columns import used_devices
 from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
 from trimtab.planner.device_amounts.device_filters import CountedClaims, DeviceFilter
-from trimtab.planner.device_amounts.node_shares import KnownShares
-from trimtab.planner.device_amounts.pod_claims import (
-    PodClaims,
-    PodClaimsUsers,
-    pod_claims_resource,
-    takes_nothing,
-    used_on,
-)
+from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
+from trimtab.planner.device_amounts.pod_claims import PodClaims, takes_nothing, used_on
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
@@ -77,18 +71,6 @@ def planned_snapshot(
     return _Planner(sent, before, own, is_together=is_together).planned()
 
 
-@dataclass(frozen=True, eq=False)
-class _Wanted:
-    """What pods want of devices."""
-
-    filters: tuple[DeviceFilter, ...]
-    """All that they name."""
-    counts: Mapping[DeviceFilter, int] | None
-    """Devices by filter, None = they want more than a number."""
-    pod_claims: PodClaims
-    """Their claims as one, () = they are not all their own."""
-
-
 class _Planner:
     """Derives one snapshot."""
 
@@ -99,9 +81,8 @@ class _Planner:
         self._classes = classes_of(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
-        self._wanted: dict[tuple[int, int], tuple[PodRequirements, _Wanted]] = {}
+        self._wanted: dict[tuple[int, int], tuple[PodRequirements, ClaimUse]] = {}
         self._extended = extended_resources(sent)
-        self._claims_of_pods: tuple[PodClaims, ...] = ()
         self._competing = CompetingClaims((), ())
         self._reached: tuple[str, ...] = ()
 
@@ -118,7 +99,6 @@ class _Planner:
                 every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
             own = reached.planned_specs(own, self._claims.read)
             self._reached = (NONE_LEFT,) if own is not self._own else ()
-        self._claims_of_pods = self._countable_claims(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
         specs, spec_of = distinct_specs([self._spec(one, facts) for one in asking(own.specs)], own.spec)
@@ -149,8 +129,7 @@ class _Planner:
 
     def _names(self, facts: DeviceFacts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
-        claims_of_pods = map(pod_claims_resource, self._claims_of_pods)
-        return (*(one.name for one in facts.columns), *claims_of_pods, *self._competing.names, *self._reached)
+        return (*(one.name for one in facts.columns), *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: DeviceFacts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -178,11 +157,11 @@ class _Planner:
             return known
         return device_facts(inputs, sent, self._classes, self._features)
 
-    def _want(self, spec: PodRequirements) -> _Wanted:
+    def _want(self, spec: PodRequirements) -> ClaimUse:
         """Return what the pods of a spec want of devices; the claims of many specs are the same objects."""
         key = id(spec.claims), id(spec.extended_device_requests)
         if key not in self._wanted:
-            wanted = _Wanted(tuple(dict.fromkeys(self._filters(spec))), self._counts(spec), self._pod_claims(spec))
+            wanted = ClaimUse(tuple(dict.fromkeys(self._filters(spec))), self._counts(spec), self._pod_claims(spec))
             # The spec keeps what the key names.
             self._wanted[key] = spec, wanted
         return self._wanted[key][1]
@@ -236,13 +215,10 @@ class _Planner:
         if counts is None or not all(
             device_filter in facts.requested or competing.has(device_filter) for device_filter in counts
         ):
-            if pod_claims in self._claims_of_pods:
-                more = {pod_claims_resource(pod_claims): 1}
-            elif pod_claims and competing.has(pod_claims):
-                more = competing.requests({pod_claims: 1})
-            else:
+            if not (pod_claims and competing.has(pod_claims)):
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
+            more = competing.requests({pod_claims: 1})
             return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         requests |= competing.requests(counts)
@@ -279,33 +255,15 @@ class _Planner:
         asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
         return () if delegated or len(claims) < len(asking) else claims
 
-    def _countable_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> tuple[PodClaims, ...]:
-        """Return the claims of pods that can be counted."""
-        users, found = PodClaimsUsers(facts.group_of), dict[PodClaims, tuple[DeviceFilter, ...]]()
-        for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
-            filters, counts = wanted.filters, wanted.counts
-            if not filters:
-                continue
-            pod_claims = (
-                ()
-                if counts is not None and all(device_filter in facts.requested for device_filter in counts)
-                else wanted.pod_claims
-            )
-            is_idle = facts.is_idle(pod_claims, filters)
-            if not is_idle:
-                users.add(pod_claims or wanted, filters)
-            if pod_claims and not facts.is_shared(filters):
-                found[pod_claims] = () if is_idle else filters
-        return tuple([pod_claims for pod_claims, filters in found.items() if users.is_alone(pod_claims, filters)])
-
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> CompetingClaims:
-        """Return the claims that compete with others unlike them."""
-        uses = []
+        """Return the claims that are no mere number of devices, or compete with others unlike them."""
+        uses, idle = [], dict[PodClaims, None]()
         for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
             filters, counts = wanted.filters, wanted.counts
-            if facts.is_idle(wanted.pod_claims, filters):
-                continue
             if not filters or facts.is_shared(filters) or any(one in facts.problem_of for one in filters):
+                continue
+            if facts.is_idle(wanted.pod_claims, filters):
+                idle[wanted.pod_claims] = None
                 continue
             if counts is not None and not all(
                 facts.eligible.of(device_filter, pool).is_exclusive
@@ -313,14 +271,15 @@ class _Planner:
             ):  # fmt: skip
                 counts = None
             uses.append(ClaimUse(filters, counts, wanted.pod_claims))
-        found = competitions(uses, facts.group_of, facts.requested, self._claims_of_pods)
-
+        found = [
+            *competitions(uses, facts.group_of, facts.requested),
+            *((ClaimKind(None, one, False),) for one in idle),
+        ]
         for one in found:
             if one not in facts.known_shares:
                 facts.known_shares[one] = KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-        new = (
-            [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))] if found else []
-        )
+        layouts = range(len(facts.pools.layouts)) if found else ()
+        new = [partial(facts.new_node, self._sent, layout) for layout in layouts]
         return CompetingClaims([facts.known_shares[one] for one in found], new)
 
     def _problem(self, claim: PodClaim, facts: DeviceFacts) -> str:
@@ -334,20 +293,12 @@ class _Planner:
         return demand.problem or found
 
     def _by_layout(self, facts: DeviceFacts) -> Int64:
-        """Return the devices, and the claims of pods, of a node of each layout of which none is in use : int64[layouts,
-        columns]."""
-        layouts = range(len(facts.pools.layouts))
-        rows = [self._of_layout(facts, layout) for layout in asking(layouts, every=1)]
+        """Return what a node of each layout has of which nothing is in use : int64[layouts, columns]."""
+        rows = [
+            [*facts.totals.of(pools), *self._competing.full(layout), *(0 for _ in self._reached)]
+            for layout, pools in enumerate(asking(facts.pools.layouts, every=1))
+        ]
         return np.array(rows, np.int64).reshape(len(rows), -1)
-
-    def _of_layout(self, facts: DeviceFacts, layout: int) -> list[int]:
-        """Return the devices, and the claims of pods, of a node of which none is in use."""
-        pools = facts.pools.layouts[layout]
-        counts = [0] * len(self._claims_of_pods)
-        if pools and counts:
-            node = facts.new_node(self._sent, layout)
-            counts = [facts.counter.count(pod_claims, pools, node, ()) for pod_claims in self._claims_of_pods]
-        return [*facts.totals.of(pools), *counts, *self._competing.full(layout), *(0 for _ in self._reached)]
 
     def _nodes(self, facts: DeviceFacts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
@@ -385,17 +336,8 @@ class _Planner:
         return found
 
     def _recount(self, facts: DeviceFacts, amounts: Int64) -> None:
-        """Count the claims of pods, and what is left to claims that compete, of nodes of which devices are in use.
-        Writes into `amounts`."""
-        if not (self._claims_of_pods or self._competing.names):
-            return
-        first = len(facts.columns)
-        for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1):
-            number = int(facts.pools.layout[node])
-            layout, there = facts.pools.layouts[number], facts.node(self._sent, node)
-            for at, pod_claims in enumerate(self._claims_of_pods, first):
-                if amounts[node, at]:
-                    amounts[node, at] = facts.counter.count(pod_claims, layout, there, used)
-            if self._competing.names:
-                left = self._competing.left(number, there, used)
-                amounts[node, first + len(self._claims_of_pods) :][: len(left)] = left
+        """Count what is left to claims that compete on nodes of which devices are in use. Writes into `amounts`."""
+        first, count = len(facts.columns), len(self._competing.names)
+        for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1) if count else ():
+            left = self._competing.left(int(facts.pools.layout[node]), facts.node(self._sent, node), used)
+            amounts[node, first : first + count] = left

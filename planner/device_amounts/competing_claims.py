@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.node_shares import (
     MOST_KINDS,
     PLENTY,
@@ -20,7 +19,7 @@ from trimtab.planner.device_amounts.node_shares import (
     KnownShares,
     SharesLeft,
 )
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, pod_claims_resource
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, pod_claims_resource
 from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
 from trimtab.planner.model.values import DEVICE_RESOURCE
 

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
-from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
-from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
+from trimtab.planner.device_amounts.groups import Column, DeviceTotals, EligibleByFilter, columns_of, filter_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, takes_nothing
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.execution import asking

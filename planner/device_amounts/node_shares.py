@@ -14,10 +14,9 @@ from itertools import pairwise, product
 from math import lcm, prod
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
 from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, relative_use
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, relative_use
 from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
 
 MOST_KINDS: Final = 6

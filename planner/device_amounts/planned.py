@@ -11,7 +11,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,22 +23,62 @@ from trimtab.planner.device_amounts.cluster_devices import (
     extended_resources,
     features_of,
 )
-from trimtab.planner.device_amounts.columns import used_devices
 from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
-from trimtab.planner.device_amounts.device_filters import CountedClaims, DeviceFilter
+from trimtab.planner.device_amounts.groups import used_devices
 from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
-from trimtab.planner.device_amounts.pod_claims import PodClaims, takes_nothing, used_on
+from trimtab.planner.device_amounts.pod_claims import CountedClaims, DeviceFilter, PodClaims, takes_nothing, used_on
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
-from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
-from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
+
+
+def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
+    return [] if row.pod_template is None else [row.pod_template.spec]
+
+
+SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
+    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
+    "owners": _of_template,
+    "pod_groups": _of_template,
+    "slack_requests": lambda row: [row.spec],
+    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
+}
+"""The specs in rows of other tables than the pods."""
+
+
+def other_specs(sent: Snapshot) -> list[PodRequirements]:
+    """Return all of these specs."""
+    return [spec for table, specs_of in SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
+
+
+def has_claims(spec: PodRequirements) -> bool:
+    """Return whether pods of a spec may want devices."""
+    return bool(spec.claims or spec.extended_device_requests)
+
+
+def distinct_specs(specs: Sequence[PodRequirements], of: Int32) -> tuple[tuple[PodRequirements, ...], Int32]:
+    """Return specs each once, as in any snapshot, and the spec of each pod. of : int32[P] into `specs`."""
+    number: dict[PodRequirements, int] = {}
+    moved = np.array([number.setdefault(one, len(number)) for one in specs], np.int32)
+    return (tuple(specs), of) if len(number) == len(specs) else (tuple(number), moved[of])
+
+
+def mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
+    """Return a row, or what it consists of, with its specs replaced."""
+    if isinstance(value, PodRequirements):
+        return replaced(value)
+    if not isinstance(value, tuple):
+        return value
+    parts = [mapped(one, replaced) for one in value]
+    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+
 
 NOT_COUNTED: Final = "resourceClaims"
 """In `PodRequirements.unsupported`: claims that only the allocator decides."""

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.columns import resource_of
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.groups import resource_of
 from trimtab.planner.device_amounts.node_pools import NodePools, expected_drivers
 from trimtab.planner.device_amounts.node_shares import PLENTY
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
 

@@ -7,8 +7,7 @@ from tests.builders.device_snapshots import GPU_CLASS, DeviceWorld
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.device_amounts.cluster_devices import features_of, slices_of
-from trimtab.planner.device_amounts.node_pools import NodePoolReader
-from trimtab.planner.device_amounts.plain_nodes import plain_nodes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, plain_nodes
 from trimtab.planner.devices.model import (
     AttributeKind,
     DeviceAttribute,

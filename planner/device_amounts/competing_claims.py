@@ -19,8 +19,8 @@ from trimtab.planner.device_amounts.node_shares import (
     KnownShares,
     SharesLeft,
 )
-from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, pod_claims_resource
-from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims, pod_claims_resource
+from trimtab.planner.devices.model import ClaimRequest, DeviceClaim
 from trimtab.planner.model.values import DEVICE_RESOURCE
 
 MOST_USES: Final = 400
@@ -168,18 +168,18 @@ class CompetingClaims:
         known_shares = [of[layout] for of in self._node_shares]
         return self._row(layout, [None if node_shares is None else node_shares.full for node_shares in known_shares])
 
-    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
-        """Return the amounts of a node, by column. used : of its own pools."""
+    def left(self, layout: int, use: NodeUse) -> list[int]:
+        """Return the amounts of a node, by column."""
         found: list[SharesLeft | None] = []
         for known, known_shares, seen in zip(self._known, self._node_shares, self._seen, strict=True):
             if known.is_searched and len(known.competition) > 1:
-                seen.add(known.key(layout, node, used))
+                seen.add((layout, use))
             if known_shares[layout] is None:
                 found.append(None)
             elif len(seen) > MOST_USES:
                 found.append(SharesLeft(0, 0))
             else:
-                found.append(known.left(layout, node, used))
+                found.append(known.left(layout, use))
         return self._row(layout, found)
 
     def _row(self, layout: int, left: Sequence[SharesLeft | None]) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
 from trimtab.planner.device_amounts.groups import Column, DeviceTotals, EligibleByFilter, columns_of, filter_groups
-from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
@@ -63,9 +63,9 @@ class DeviceFacts:
         return DeviceAllocator(slices_of(self.devices), self.classes.values(), self.features)
 
     @cached_property
-    def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
-        """The index of each pool in the layout of its node, by node."""
-        return pool_indexes(self.pools)
+    def own_pools(self) -> Mapping[int, tuple[PoolId, ...]]:
+        """The pools of each node that has own ones."""
+        return own_pools(self.pools)
 
     def is_of(self, inputs: FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -85,11 +85,10 @@ class DeviceFacts:
 
     def new_node(self, sent: Snapshot, layout: int) -> LayoutNode:
         """Return a node of a layout, or one that will be."""
-        return self.declared_nodes.get(layout) or self.node(sent, int(np.argmax(self.pools.layout == layout)))
-
-    def node(self, sent: Snapshot, node: int) -> LayoutNode:
-        """Return a node of the snapshot as the allocator has it."""
-        return LayoutNode(self.allocator, node_of(sent, node), self.indexes.get(node, {}))
+        if layout in self.declared_nodes:
+            return self.declared_nodes[layout]
+        node = int(np.argmax(self.pools.layout == layout))
+        return LayoutNode(self.allocator, node_of(sent, node), self.own_pools.get(node, ()))
 
 
 def device_facts(
@@ -103,7 +102,7 @@ def device_facts(
         read = reader.read(made, (group,), lambda _: ())
         declared[group] = int(read.layout[0])
         allocator = DeviceAllocator(made, classes.values(), features)
-        declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
+        declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), own_pools(read).get(0, ()))
     label_set = sent.nodes.label_set
     pools = reader.read_cluster(devices, sent.nodes.name, lambda node: sent.labels_of(int(label_set[node])))
     eligible = EligibleByFilter(classes, features, pools.tables)

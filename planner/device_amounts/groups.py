@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.cluster_devices import resource_of_class
+from trimtab.planner.device_amounts.cluster_devices import resource_of_class, results_in_use
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodeDeviceLayout, NodePools
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.devices.eligibility import Eligibility, input_error
@@ -22,7 +22,7 @@ from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
 from trimtab.planner.devices.pools import DeviceTable
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Int64
+from trimtab.planner.snapshot.columns import DeviceColumns, Int64
 
 
 class Eligible(NamedTuple):
@@ -236,17 +236,16 @@ def _union(eligible: EligibleByFilter, filters: Iterable[DeviceFilter], pool: Dr
 
 def used_devices(devices: DeviceColumns, pools: NodePools, totals: DeviceTotals, groups: int, nodes: int) -> Int64:
     """Return how many devices of each group are in use on each node : int64[nodes, groups]. O(results)."""
-    claims = devices.claims
-    counted = (claims.result_flags & ADMIN_ACCESS) == 0
-    counted &= (claims.flags[claims.result_claim] & ALLOCATED) != 0
+    claims, strings, rows = devices.claims, devices.strings, results_in_use(devices)
     driver, pool, device = (
-        column[counted].astype(np.int64) for column in (claims.result_driver, claims.result_pool, claims.result_device)
+        column[rows].astype(np.int64) for column in (claims.result_driver, claims.result_pool, claims.result_device)
     )
-    strings = devices.strings
     pairs, of = np.unique(driver * len(strings) + pool, return_inverse=True)
     driver_of = pairs // max(len(strings), 1)
-    node_of, table_of = pools.place.find(strings, driver_of, pairs % max(len(strings), 1))
-    node, table = node_of[of], table_of[of]
+    node_of, index = pools.place.find(strings, driver_of, pairs % max(len(strings), 1))
+    first = np.cumsum([0, *map(len, pools.layouts)])
+    tables = np.array([one.table for layout in pools.layouts for one in layout] or [0], np.int64)
+    node, table = node_of[of], tables[first[pools.layout[node_of]] + index][of]
     # The same device of the same kind of pool is looked up once.
     placed = np.flatnonzero(node >= 0)
     if not placed.size:

@@ -111,41 +111,41 @@ LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
 
 class PoolPlaces:
-    """Node and table of the own pools of nodes."""
+    """The own pools of nodes: the node of each, and its index in the layout."""
 
     def __init__(self, read: dict[PoolId, tuple[int, int]]) -> None:
         self._read = read
         self._strings: Sequence[str] = ()
-        self._pair = self._node = self._table = np.zeros(0, np.int64)
+        self._pair = self._node = self._index = np.zeros(0, np.int64)
 
-    def add(self, devices: DeviceColumns, rows: Int64, node: Int64, table: Int64) -> None:
-        """Add slices that are a whole pool. rows : int64[n] of the slices, node, table : of each; once."""
+    def add(self, devices: DeviceColumns, rows: Int64, node: Int64, index: Int64) -> None:
+        """Add slices that are a whole pool. rows : int64[n] of the slices, node, index : of each; once."""
         self._strings = devices.strings
         pair = devices.slices.driver[rows].astype(np.int64) * len(devices.strings) + devices.slices.pool[rows]
         order = np.argsort(pair)
-        self._pair, self._node, self._table = pair[order], node[order], table[order]
+        self._pair, self._node, self._index = pair[order], node[order], index[order]
 
     def find(self, strings: Sequence[str], driver: Int64, pool: Int64) -> tuple[Int64, Int64]:
-        """Return node and table of pools, -1 where it is nobody's own : int64[n]. driver, pool : indices in `strings`;
+        """Return node and index of pools, -1 where it is nobody's own : int64[n]. driver, pool : indices in `strings`;
         those of the snapshot that was read."""
         pair = driver * max(len(strings), 1) + pool
-        nodes, tables = np.full(len(pair), -1, np.int64), np.full(len(pair), -1, np.int64)
+        nodes, indexes = np.full(len(pair), -1, np.int64), np.full(len(pair), -1, np.int64)
         if len(self._pair):
             at = np.minimum(np.searchsorted(self._pair, pair), len(self._pair) - 1)
             is_there = self._pair[at] == pair
-            nodes[is_there], tables[is_there] = self._node[at[is_there]], self._table[at[is_there]]
+            nodes[is_there], indexes[is_there] = self._node[at[is_there]], self._index[at[is_there]]
         for row in np.flatnonzero(nodes < 0).tolist() if self._read else ():
             place = self._read.get(PoolId(strings[driver[row]], strings[pool[row]]))
             if place is not None:
-                nodes[row], tables[row] = place
-        return nodes, tables
+                nodes[row], indexes[row] = place
+        return nodes, indexes
 
     @cached_property
     def by_pool(self) -> dict[PoolId, tuple[int, int]]:
-        """Node and table by pool."""
+        """Node and index by pool."""
         found, size = dict(self._read), len(self._strings)
-        for pair, node, table in zip(self._pair.tolist(), self._node.tolist(), self._table.tolist(), strict=True):
-            found[PoolId(self._strings[pair // size], self._strings[pair % size])] = node, table
+        for pair, node, index in zip(self._pair.tolist(), self._node.tolist(), self._index.tolist(), strict=True):
+            found[PoolId(self._strings[pair // size], self._strings[pair % size])] = node, index
         return found
 
 
@@ -194,13 +194,13 @@ class NodePoolReader:
 
     def _add_plain(self, devices: DeviceColumns, plain: PlainNodes, found: NodePools) -> None:
         """Add the places of the pools of plain nodes."""
-        tables = [dict(layout) for layout in found.layouts]
+        places = [{one.driver: at for at, one in enumerate(layout)} for layout in found.layouts]
         layout = found.layout[plain.like[plain.node]]
         kind, of = np.unique(layout.astype(np.int64) << 32 | devices.slices.driver[plain.row], return_inverse=True)
         text = devices.strings
-        table = np.array([tables[one >> 32].get(text[one & 0xFFFFFFFF], -1) for one in kind.tolist()], np.int64)[of]
-        own = table >= 0
-        found.place.add(devices, plain.row[own], plain.node[own], table[own])
+        index = np.array([places[one >> 32].get(text[one & 0xFFFFFFFF], -1) for one in kind.tolist()], np.int64)[of]
+        own = index >= 0
+        found.place.add(devices, plain.row[own], plain.node[own], index[own])
 
     def read(
         self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf, nodes: Iterable[int] = ()
@@ -224,8 +224,8 @@ class NodePoolReader:
                 continue
             own = [pool for pool in pools if pool.problem is None and pool.table.names and self._is_own(pool, name)]
             key = tuple([DriverTable(pool.id.driver, self._table(pool)) for pool in own])
-            for pool, (_, table) in zip(own, key, strict=True):
-                place[pool.id] = node, table
+            for at, pool in enumerate(own):
+                place[pool.id] = node, at
             layout[node] = self._layouts.setdefault(key, len(self._layouts))
         return NodePools(
             layout, tuple(self._layouts), tuple(self.tables), frozenset(self._shared), PoolPlaces(place), error,
@@ -266,13 +266,12 @@ def _selects_by_label(one: DeviceSlice) -> bool:
     )
 
 
-def pool_indexes(pools: NodePools) -> dict[int, dict[PoolId, int]]:
-    """Return for each node with own pools the index of each in the node's layout. O(pools)."""
-    found: dict[int, list[tuple[bool, PoolId]]] = {}
-    is_last = [any(one.has_binding_conditions for one in table.contents) for table in pools.tables]
-    for id, (node, table) in pools.place.by_pool.items():
-        found.setdefault(node, []).append((is_last[table], id))
-    return {node: {id: at for at, (_, id) in enumerate(sorted(of))} for node, of in found.items()}
+def own_pools(pools: NodePools) -> dict[int, tuple[PoolId, ...]]:
+    """Return the pools of each node that has own ones, in the order of its layout. O(pools)."""
+    found: dict[int, dict[int, PoolId]] = {}
+    for id, (node, index) in pools.place.by_pool.items():
+        found.setdefault(node, {})[index] = id
+    return {node: tuple([of[at] for at in range(len(of))]) for node, of in found.items()}
 
 
 def expected_drivers(pools: NodePools, nodes: Iterable[int]) -> frozenset[str]:

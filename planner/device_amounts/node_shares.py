@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, Protocol
 
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
 from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
-from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, relative_use
-from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims
+from trimtab.planner.devices.model import behavior_of
 
 MOST_KINDS: Final = 6
 """More kinds that compete for the same devices are not planned with."""
@@ -114,32 +114,26 @@ class DevicesOfNode:
 
     most_states = 250
 
-    def __init__(self, kinds: Sequence[ClaimKind]) -> None:
-        self._kinds = kinds
-        self._number: dict[frozenset[object], int] = {}
-        self._states: list[tuple[LayoutNode, tuple[AllocatedDevice, ...]]] = []
+    def __init__(self, kinds: Sequence[ClaimKind], at: LayoutNode) -> None:
+        """at : any node of the layout."""
+        self._kinds, self._at = kinds, at
+        self._number: dict[NodeUse, int] = {(): 0}
+        self._states: list[NodeUse] = [()]
         self._after: dict[tuple[int, int], int] = {}
 
-    def state(self, at: LayoutNode, used: Sequence[AllocatedDevice]) -> int:
-        """Return the number of a state, on any node of the layout."""
-        key = relative_use(used, at.pools)
-        if key not in self._number:
-            self._number[key] = len(self._states)
-            self._states.append((at, tuple(used)))
-        return self._number[key]
+    def state(self, use: NodeUse) -> int:
+        """Return the number of a state; 0 is that in which nothing is in use."""
+        number = self._number.setdefault(use, len(self._states))
+        if number == len(self._states):
+            self._states.append(use)
+        return number
 
     def place(self, state: int, kind: int) -> int:
         """Return the state after one more claim, -1 = it is refused."""
         if (state, kind) not in self._after:
-            at, used = self._states[state]
-            in_use, prepared = AllocatedState(), at.allocator.prepare(self._kinds[kind].claims)
-            in_use.add(used)
-            outcome = at.allocator.allocate(at.node, prepared, in_use)
-            found = -1
-            if isinstance(outcome, DevicesAllocated):
-                taken = [one for claim in outcome.claims for one in claim.devices if not one.admin_access]
-                found = self.state(at, [*used, *taken]) if taken else state
-            self._after[state, kind] = found
+            use = self._states[state]
+            taken = self._at.allocated(self._kinds[kind].claims, use)
+            self._after[state, kind] = -1 if taken is None else self.state(tuple(sorted((*use, *taken))))
         return self._after[state, kind]
 
 
@@ -314,7 +308,7 @@ class KnownShares:
         self._eligible, self._pools, self._version = eligible, pools, version
         self._parts: dict[int, list[NodePart]] = {}
         self._known: dict[int, NodeShares | None] = {}
-        self._left: dict[tuple[int, frozenset[object]], SharesLeft] = {}
+        self._left: dict[tuple[int, NodeUse], SharesLeft] = {}
 
     def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
         """Return the shares of a layout, None = none of its devices is competed for. new : such a node."""
@@ -325,8 +319,7 @@ class KnownShares:
     def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
         pools, count = self._pools.layouts[layout], len(self.competition)
         if self.is_searched:
-            node = DevicesOfNode(self.competition)
-            parts = [NodePart(node, (1 << count) - 1)] if pools and node.state(new(), ()) == 0 else []
+            parts = [NodePart(DevicesOfNode(self.competition, new()), (1 << count) - 1)] if pools else []
         else:
             consuming = {pool.driver for pool in pools if self._pools.tables[pool.table].consumes_counters}
             # Up to 1.36, counters of pools with one name are mixed up.
@@ -387,28 +380,18 @@ class KnownShares:
             found.append(NodePart(made, kinds, places))
         return found
 
-    def key(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> tuple[int, frozenset[object]]:
-        """Return what the rest of a node follows from. used : of its own pools."""
-        return layout, relative_use(used, node.pools)
-
-    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> SharesLeft:
-        """Return what is left on a node of a layout that has shares. used : of its own pools."""
-        key, node_shares = self.key(layout, node, used), self._known[layout]
+    def left(self, layout: int, use: NodeUse) -> SharesLeft:
+        """Return what is left on a node of a layout that has shares."""
+        key, node_shares = (layout, use), self._known[layout]
         if key not in self._left and node_shares is not None:
-            self._left[key] = node_shares.left(
-                self._states(layout, node, [one for one in used if not one.admin_access])
-            )
+            self._left[key] = node_shares.left(self._states(layout, use))
         return self._left[key]
 
-    def _states(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
-        parts, taken = self._parts[layout], set()
+    def _states(self, layout: int, use: NodeUse) -> list[int]:
+        parts, pools = self._parts[layout], self._pools.layouts[layout]
         if isinstance(parts[0].devices, DevicesOfNode):
-            return [parts[0].devices.state(node, used)]
-        for one in used:
-            pool = node.pools.get(PoolId(one.device.driver, one.device.pool))
-            if pool is not None:
-                table = self._pools.tables[self._pools.layouts[layout][pool].table]
-                taken.add((pool, table.position_of.get(one.device.device, -1)))
+            return [parts[0].devices.state(use)]
+        taken = {(one.pool, self._pools.tables[pools[one.pool].table].position_of.get(one.device, -1)) for one in use}
         return [sum(1 << at for at, (place, _) in enumerate(part.places) if place in taken) for part in parts]
 
 

@@ -27,7 +27,13 @@ from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingC
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
 from trimtab.planner.device_amounts.groups import used_devices
 from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
-from trimtab.planner.device_amounts.pod_claims import CountedClaims, DeviceFilter, PodClaims, takes_nothing, used_on
+from trimtab.planner.device_amounts.pod_claims import (
+    CountedClaims,
+    DeviceFilter,
+    PodClaims,
+    takes_nothing,
+    uses_of_nodes,
+)
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
@@ -378,6 +384,5 @@ class _Planner:
     def _recount(self, facts: DeviceFacts, amounts: Int64) -> None:
         """Count what is left to claims that compete on nodes of which devices are in use. Writes into `amounts`."""
         first, count = len(facts.columns), len(self._competing.names)
-        for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1) if count else ():
-            left = self._competing.left(int(facts.pools.layout[node]), facts.node(self._sent, node), used)
-            amounts[node, first : first + count] = left
+        for use, nodes in asking(uses_of_nodes(self._devices, facts.pools), every=1) if count else ():
+            amounts[nodes, first : first + count] = self._competing.left(int(facts.pools.layout[nodes[0]]), use)

@@ -4,52 +4,78 @@ A claim counts if it asks for exact numbers, without constraints, alternatives o
 is false. A claim that the allocator refuses on every node has a problem, for people.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from trimtab.planner.device_amounts.cluster_devices import allocated_devices
+import numpy as np
+
+from trimtab.planner.device_amounts.cluster_devices import results_in_use, shares_in_use
 from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.demands import PreparedClaims, prepared
 from trimtab.planner.devices.model import (
     RESULTS_PER_CLAIM,
     AllocatedDevice,
+    AllocatedState,
     AllocationMode,
     DeviceClaim,
     DeviceClass,
     DeviceError,
     DeviceFeatures,
+    DeviceId,
     DeviceNode,
+    DevicesAllocated,
     DeviceSubRequest,
     DeviceToleration,
     PoolId,
 )
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import DeviceColumns
+from trimtab.planner.snapshot.columns import DeviceColumns, Int64
 
 PodClaims = tuple[DeviceClaim, ...]
 """The claims of a pod by content, in their order."""
 
 
+class DeviceInUse(NamedTuple):
+    """A device, or a share of it, that a claim has, in terms that do not depend on the names of pools."""
+
+    pool: int
+    """The index of its pool in the layout of its node."""
+    device: str
+    shared: bool = False
+    consumed: tuple[tuple[str, int], ...] = ()
+
+
+NodeUse = tuple[DeviceInUse, ...]
+"""What is in use of the own pools of a node, in order."""
+
+
 class LayoutNode(NamedTuple):
-    """A node of a layout. allocator : of the cluster, or of the slices that a group declares; pools : the index of
-    each of its pools in the layout."""
+    """A node of a layout. allocator : of the cluster, or of the slices that a group declares; pools : in the order of
+    the layout."""
 
     allocator: DeviceAllocator
     node: DeviceNode
-    pools: Mapping[PoolId, int]
+    pools: tuple[PoolId, ...]
 
-
-def relative_use(used: Iterable[AllocatedDevice], pools: Mapping[PoolId, int]) -> frozenset[object]:
-    """Return what is in use in terms that do not depend on the names of pools; the same twice is numbered."""
-    seen: dict[object, int] = {}
-    for one in used:
-        pool = pools.get(PoolId(one.device.driver, one.device.pool), -1)
-        key = pool, one.device.device, one.shared, one.admin_access, one.consumed
-        seen[key] = seen.get(key, 0) + 1
-    return frozenset(seen.items())
+    def allocated(self, claims: PodClaims, use: NodeUse) -> NodeUse | None:
+        """Return what claims take beside what is in use, None = they are refused."""
+        state = AllocatedState()
+        state.add(
+            tuple([
+                AllocatedDevice("", DeviceId(*self.pools[one.pool], one.device), False, one.shared, one.consumed)
+                for one in use
+            ])
+        )  # fmt: skip
+        outcome = self.allocator.allocate(self.node, self.allocator.prepare(claims), state)
+        if not isinstance(outcome, DevicesAllocated):
+            return None
+        return tuple([
+            DeviceInUse(self.pools.index(PoolId(*one.device[:2])), one.device.device, one.shared, one.consumed)
+            for claim in outcome.claims for one in claim.devices if not one.admin_access
+        ])  # fmt: skip
 
 
 def takes_nothing(pod_claims: PodClaims) -> bool:
@@ -63,14 +89,34 @@ def pod_claims_resource(pod_claims: PodClaims) -> str:
     return f"{DEVICE_RESOURCE}{blake2b(repr(pod_claims).encode(), digest_size=6).hexdigest()}"
 
 
-def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[AllocatedDevice]]:
-    """Return the devices in use of the own pools of nodes that have some. O(results)."""
-    found: dict[int, list[AllocatedDevice]] = {}
-    for _, one in allocated_devices(devices):
-        node, _ = pools.place.by_pool.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
-        if node >= 0:
-            found.setdefault(node, []).append(one)
-    return found
+def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUse, Int64]]:
+    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results)."""
+    claims, text = devices.claims, devices.strings
+    rows = results_in_use(devices)
+    pair = claims.result_driver[rows].astype(np.int64) * len(text) + claims.result_pool[rows]
+    distinct, of = np.unique(pair, return_inverse=True)
+    node, index = pools.place.find(text, distinct // max(len(text), 1), distinct % max(len(text), 1))
+    is_own = node[of] >= 0
+    rows, node, index = rows[is_own], node[of][is_own], index[of][is_own]
+    shares = shares_in_use(devices, rows)
+    kinds = list(dict.fromkeys([(False, ()), *shares.values()]))
+    kind = np.zeros(len(rows), np.int64)
+    kind[list(shares)] = [kinds.index(one) for one in shares.values()]
+    content, code = np.unique((index * len(text) + claims.result_device[rows]) * len(kinds) + kind, return_inverse=True)
+    in_use = []
+    for one in content.tolist():
+        of_pool, at = divmod(one, len(kinds))
+        pool, device = divmod(of_pool, len(text))
+        in_use.append(DeviceInUse(pool, text[device], *kinds[at]))
+    order = np.lexsort((code, node))
+    starts = np.flatnonzero(np.diff(node[order], prepend=-1))
+    found: dict[tuple[int, bytes], list[int]] = {}
+    for codes, at in zip(np.split(code[order], starts[1:]), node[order][starts].tolist(), strict=False):
+        found.setdefault((int(pools.layout[at]), codes.tobytes()), []).append(at)
+    return [
+        (tuple(sorted([in_use[one] for one in np.frombuffer(key, code.dtype).tolist()])), np.array(nodes))
+        for (_, key), nodes in found.items()
+    ]
 
 
 class DeviceFilter(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
-from trimtab.planner.device_amounts.groups import Column, DeviceTotals, EligibleByFilter, columns_of, filter_groups
+from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
@@ -39,15 +39,12 @@ class DeviceFacts:
     pools: NodePools
     declared: Mapping[str, int]
     """The layout of the new nodes of node groups that declare them."""
-    columns: tuple[Column, ...]
-    """The resources that stand for devices."""
     group_of: Mapping[DeviceFilter, int]
     """Number of the filters that compete."""
-    requested: Mapping[DeviceFilter, tuple[str, ...]]
-    """The columns of each filter that can be counted."""
+    exact: frozenset[DeviceFilter]
+    """Filters of which any device is as good as another."""
     problem_of: Mapping[DeviceFilter, str]
     """Why none can be allocated."""
-    totals: DeviceTotals
     eligible: EligibleByFilter
     devices: DeviceColumns
     """Those of the allocator, without claims."""
@@ -66,6 +63,15 @@ class DeviceFacts:
     def own_pools(self) -> Mapping[int, tuple[PoolId, ...]]:
         """The pools of each node that has own ones."""
         return own_pools(self.pools)
+
+    @cached_property
+    def totals(self) -> list[list[int]]:
+        """How many devices of each class a node of each layout has."""
+        filters = [DeviceFilter(name) for name in self.classes]
+        return [
+            [sum(self.eligible.of(one, pool).bits.bit_count() for pool in layout) for one in filters]
+            for layout in asking(self.pools.layouts, every=1)
+        ]
 
     def is_of(self, inputs: FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -110,18 +116,12 @@ def device_facts(
     groups = filter_groups([one for one in inputs.filters if one not in inputs.idle], pools, eligible)
     idle = filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
     groups += [replace(one, is_exact=False) for one in idle]
-    columns = columns_of(groups, classes)
-    requested = {
-        wanted: tuple([one.name for one in columns if one.group == number and wanted in one.filters])
-        for number, group in enumerate(groups)
-        if group.is_exact
-        for wanted in group.filters
-    }
+    exact = frozenset(wanted for group in groups if group.is_exact for wanted in group.filters)
     problems = {wanted: text for group in groups for wanted, text in group.problems}
     if pools.error:
         problems = dict.fromkeys(inputs.filters, pools.error)
     group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
     return DeviceFacts(
-        inputs, pools, declared, columns, group_of, requested, problems, DeviceTotals(columns, groups, eligible),
-        eligible, devices._replace(claims=NO_DEVICES.claims), classes, features, declared_nodes, {},
+        inputs, pools, declared, group_of, exact, problems, eligible, devices._replace(claims=NO_DEVICES.claims),
+        classes, features, declared_nodes, {},
     )  # fmt: skip

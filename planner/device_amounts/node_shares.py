@@ -9,9 +9,10 @@ node.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise, product
 from math import lcm, prod
+from operator import or_
 from typing import Final, NamedTuple, Protocol
 
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
@@ -146,6 +147,24 @@ class NodePart(NamedTuple):
     places: tuple[tuple[tuple[int, int], int], ...] = ()
 
 
+class CountedDevices:
+    """The devices of nodes of one layout of which any is as good as another, for kinds that are all counted: the share
+    of each is a device. bits : by kind, of those eligible in each pool."""
+
+    def __init__(self, bits: Sequence[Sequence[int]]) -> None:
+        self._every = [reduce(or_, of_pool) for of_pool in zip(*bits, strict=True)]
+        self._kinds = (1 << len(bits)) - 1
+        self.shares = (1,) * len(bits)
+
+    def left(self, states: Sequence[int]) -> SharesLeft:
+        """Return what is left on a node. states : the devices in use of each pool, as bits by position."""
+        return SharesLeft(_free(self._every, states), self._kinds)
+
+
+def _free(bits: Sequence[int], used: Sequence[int]) -> int:
+    return sum((one & ~taken).bit_count() for one, taken in zip(bits, used, strict=True))
+
+
 def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: int, most: int) -> int:
     """Return the largest sum of shares up to which no claim is refused beside what is in use, whatever the order of the
     claims. kinds : that may come, as bits; most : the sum is not looked at beyond. O(states) placements; 0 with more of
@@ -171,14 +190,12 @@ def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: in
 
 
 class NodeShares:
-    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it; full : what is left
-    while nothing is in use."""
+    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it."""
 
     def __init__(self, competition: Competition, parts: Sequence[NodePart], starts: Sequence[int]) -> None:
         self._competition, self._parts = competition, parts
         self._gaps: dict[tuple[int, int, int], int] = {}
         self.shares, self._whole = self._chosen(starts, len(competition))
-        self.full = self.left(starts)
 
     def _able(self, part: NodePart, state: int) -> int:
         return sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(state, kind) >= 0)
@@ -307,17 +324,19 @@ class KnownShares:
         """Whether the allocator is asked: not all kinds are single devices."""
         self._eligible, self._pools, self._version = eligible, pools, version
         self._parts: dict[int, list[NodePart]] = {}
-        self._known: dict[int, NodeShares | None] = {}
+        self._known: dict[int, NodeShares | CountedDevices | None] = {}
         self._left: dict[tuple[int, NodeUse], SharesLeft] = {}
 
-    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | CountedDevices | None:
         """Return the shares of a layout, None = none of its devices is competed for. new : such a node."""
         if layout not in self._known:
             self._known[layout] = self._found(layout, new)
         return self._known[layout]
 
-    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | CountedDevices | None:
         pools, count = self._pools.layouts[layout], len(self.competition)
+        if all(kind.is_counted for kind in self.competition):
+            return CountedDevices([[self._eligible.of(one, pool).bits for pool in pools] for one in self._filters])
         if self.is_searched:
             parts = [NodePart(DevicesOfNode(self.competition, new()), (1 << count) - 1)] if pools else []
         else:
@@ -387,12 +406,30 @@ class KnownShares:
             self._left[key] = node_shares.left(self._states(layout, use))
         return self._left[key]
 
+    def free(self, layout: int, use: NodeUse, device_filter: DeviceFilter) -> int:
+        """Return how many devices of a filter are not in use on a node."""
+        bits = [self._eligible.of(device_filter, pool).bits for pool in self._pools.layouts[layout]]
+        return _free(bits, self._used(layout, use))
+
+    def _used(self, layout: int, use: NodeUse) -> list[int]:
+        """Return the devices in use of each pool, as bits by position."""
+        pools = self._pools.layouts[layout]
+        found = [0] * len(pools)
+        for one in use:
+            at = self._pools.tables[pools[one.pool].table].position_of.get(one.device, -1)
+            found[one.pool] |= 1 << at if at >= 0 else 0
+        return found
+
     def _states(self, layout: int, use: NodeUse) -> list[int]:
-        parts, pools = self._parts[layout], self._pools.layouts[layout]
+        used, parts = self._used(layout, use), self._parts.get(layout)
+        if parts is None:
+            return used
         if isinstance(parts[0].devices, DevicesOfNode):
             return [parts[0].devices.state(use)]
-        taken = {(one.pool, self._pools.tables[pools[one.pool].table].position_of.get(one.device, -1)) for one in use}
-        return [sum(1 << at for at, (place, _) in enumerate(part.places) if place in taken) for part in parts]
+        return [
+            sum(1 << at for at, ((pool, position), _) in enumerate(part.places) if used[pool] >> position & 1)
+            for part in parts
+        ]
 
 
 def _union(parts: Sequence[NodePart]) -> int:

@@ -22,10 +22,10 @@ from trimtab.planner.device_amounts.cluster_devices import (
     classes_of,
     extended_resources,
     features_of,
+    resource_of_class,
 )
 from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
-from trimtab.planner.device_amounts.groups import used_devices
 from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
 from trimtab.planner.device_amounts.pod_claims import (
     CountedClaims,
@@ -168,14 +168,15 @@ class _Planner:
             **replaced,
         )
         columns = dict(zip(names, rows.T, strict=True))
-        add_plugins(snapshot, facts.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
+        add_plugins(snapshot, self._competing.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
         return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
 
     def _names(self, facts: DeviceFacts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
-        return (*(one.name for one in facts.columns), *self._competing.names, *self._reached)
+        names = map(resource_of_class, facts.classes)
+        return (*(one for one in names if one not in self._competing.names), *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: DeviceFacts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -251,26 +252,20 @@ class _Planner:
             counts = {
                 device_filter: count
                 for device_filter, count in counts.items()
-                if not device_filter.beside_plugins or device_filter in facts.requested
+                if not device_filter.beside_plugins or device_filter in competing.requested
             }
         leader = self._own.leader_of.get(spec)
         if leader is not None and self._spec(leader, facts).unsupported:
             return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
         # Claims that count as amounts are left out.
         kept = tuple([one._replace(spec=None) for one in spec.claims if one.nodes is not None or one.together])
-        if counts is None or not all(
-            device_filter in facts.requested or competing.has(device_filter) for device_filter in counts
-        ):
+        if counts is None or not all(map(competing.has, counts)):
             if not (pod_claims and competing.has(pod_claims)):
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
             more = competing.requests({pod_claims: 1})
             return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
-        requests = {name: amount for name, amount in spec.requests if name not in gone}
-        requests |= competing.requests(counts)
-        for device_filter, count in counts.items():
-            for name in facts.requested.get(device_filter, ()):
-                requests[name] = requests.get(name, 0) + count
+        requests = {name: amount for name, amount in spec.requests if name not in gone} | competing.requests(counts)
         return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
@@ -318,7 +313,7 @@ class _Planner:
                 counts = None
             uses.append(ClaimUse(filters, counts, wanted.pod_claims))
         found = [
-            *competitions(uses, facts.group_of, facts.requested),
+            *competitions(uses, facts.group_of, facts.exact),
             *((ClaimKind(None, one, False),) for one in idle),
         ]
         for one in found:
@@ -340,9 +335,10 @@ class _Planner:
 
     def _by_layout(self, facts: DeviceFacts) -> Int64:
         """Return what a node of each layout has of which nothing is in use : int64[layouts, columns]."""
+        alone = [at for at, name in enumerate(facts.classes) if resource_of_class(name) not in self._competing.names]
         rows = [
-            [*facts.totals.of(pools), *self._competing.full(layout), *(0 for _ in self._reached)]
-            for layout, pools in enumerate(asking(facts.pools.layouts, every=1))
+            [*(totals[at] for at in alone), *self._competing.left(layout), *(0 for _ in self._reached)]
+            for layout, totals in enumerate(asking(facts.totals, every=1))
         ]
         return np.array(rows, np.int64).reshape(len(rows), -1)
 
@@ -358,14 +354,13 @@ class _Planner:
         self, facts: DeviceFacts, rows: Int64, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool
     ) -> Int64:
         """Return the amounts that nodes offer : int64[N, columns]. rows : of nodes of which no device is in use."""
-        sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
-        used = used_devices(self._devices, facts.pools, facts.totals, max(len(facts.group_of), 1), count)
+        sent, count = self._sent, len(self._sent.nodes.name)
         amounts: Int64 = rows[facts.pools.layout]
-        amounts[missing, : len(columns)] = 0
-        for at, one in enumerate(columns):
-            if one.group >= 0:
-                amounts[:, at] -= np.where(amounts[:, at] > 0, used[:, one.group], 0)
-        self._recount(facts, amounts)
+        last = amounts.shape[1] - len(self._reached)
+        for use, nodes in asking(uses_of_nodes(self._devices, facts.pools), every=1):
+            left = self._competing.left(int(facts.pools.layout[nodes[0]]), use)
+            amounts[nodes, last - len(left) : last] = left
+        amounts[missing] = 0
         names = self._names(facts)
         place = {name: at for at, name in enumerate(names)}
         reserve_memory(8 * len(names) * (len(specs) + 4 * count), "nodes and pod specs times devices")
@@ -380,9 +375,3 @@ class _Planner:
         np.add.at(amounts, pods.node[placed], demands[spec_of[placed]])
         found: Int64 = np.maximum(amounts, 0)
         return found
-
-    def _recount(self, facts: DeviceFacts, amounts: Int64) -> None:
-        """Count what is left to claims that compete on nodes of which devices are in use. Writes into `amounts`."""
-        first, count = len(facts.columns), len(self._competing.names)
-        for use, nodes in asking(uses_of_nodes(self._devices, facts.pools), every=1) if count else ():
-            amounts[nodes, first : first + count] = self._competing.left(int(facts.pools.layout[nodes[0]]), use)

@@ -110,11 +110,12 @@ def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUs
         in_use.append(DeviceInUse(pool, text[device], *kinds[at]))
     order = np.lexsort((code, node))
     starts = np.flatnonzero(np.diff(node[order], prepend=-1))
+    of_nodes, ends = code[order].astype("<i8").tobytes(), [*starts[1:].tolist(), len(order)]
     found: dict[tuple[int, bytes], list[int]] = {}
-    for codes, at in zip(np.split(code[order], starts[1:]), node[order][starts].tolist(), strict=False):
-        found.setdefault((int(pools.layout[at]), codes.tobytes()), []).append(at)
+    for first, last, at in zip(starts.tolist(), ends, node[order][starts].tolist(), strict=False):
+        found.setdefault((int(pools.layout[at]), of_nodes[8 * first : 8 * last]), []).append(at)
     return [
-        (tuple(sorted([in_use[one] for one in np.frombuffer(key, code.dtype).tolist()])), np.array(nodes))
+        (tuple(sorted([in_use[one] for one in np.frombuffer(key, "<i8").tolist()])), np.array(nodes))
         for (_, key), nodes in found.items()
     ]
 

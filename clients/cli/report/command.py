@@ -17,7 +17,6 @@ from trimtab.clients.cli.blocks import (
     Chart,
     DecisionList,
     Facts,
-    Line,
     Maps,
     RecordedDecision,
     Sentence,
@@ -40,7 +39,7 @@ from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import clusters_page, plan_each, refuse_failed
-from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
+from trimtab.clients.cli.simulate.table import MOST_COLUMNS, figures_table, subject
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
@@ -167,7 +166,7 @@ def over_time(options: CommandOptions, from_start: bool = False) -> AnswerPage:
         f"Recording: {', '.join(names)}",
         (
             Sentence(f"{rounds}.{_overlay(results, from_start)}", Style.HEADLINE),
-            _columns_of(results),
+            figures_table(results),
             *charts(results, from_start=from_start),
             *drain_charts(results),
             *last,
@@ -259,18 +258,11 @@ def simulated(document: Json, from_start: bool = False) -> AnswerPage:
 
 
 def _figures(results: Sequence[Json], shown: Sequence[str]) -> Table:
-    """Return the figures: a column for each simulation; if there are many, a line for each."""
-    note_ = _loads(results)
-    if len(results) <= MOST_COLUMNS:
-        return _columns_of(results, note_)
-    note_ += f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
-    return Table("Figures", ("", *MAIN_FIGURES), tuple(Line(cells) for cells in lines(results)), note_.strip())
-
-
-def _columns_of(results: Sequence[Json], note_: str = "") -> Table:
-    """Return the figures with a column for each result."""
-    rows = tuple(Line((name, *texts)) for name, texts in figures(results))
-    return Table("Figures", ("", *(one["settings"]["name"] for one in results)), rows, note_)
+    """Return the figures of simulations, with a warning if they had different loads."""
+    subjects = sorted({subject(one) for one in results})
+    loads = f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
+    more = f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
+    return figures_table(results, f"{loads}{more if len(results) > MOST_COLUMNS else ''}".strip())
 
 
 def _shown(results: Sequence[Json], document: Json) -> Sequence[Json]:
@@ -286,12 +278,6 @@ def _without_limits(results: Sequence[Json]) -> Json:
     """Return what is recommended if there are no limits."""
     found = recommend([one["summary"] for one in results], ())
     return as_document(found, [one["settings"]["name"] for one in results], ())
-
-
-def _loads(results: Sequence[Json]) -> str:
-    """Return a warning if simulations had different loads, "" = equal loads."""
-    subjects = sorted({subject(one) for one in results})
-    return f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
 
 
 def _curve(document: Json) -> list[Chart]:

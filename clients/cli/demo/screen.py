@@ -12,7 +12,7 @@ from rich.text import Text
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.cli.answers.page import print_answer
 from trimtab.clients.verdicts import staying
 from trimtab.places import count_places
 from trimtab.v1 import actuator_pb2, plan_pb2

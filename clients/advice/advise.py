@@ -153,8 +153,7 @@ class AdviceSearch:
         if lever.steps:
             steps = [self._tried(step) for step in lever.steps]
             chosen = self._smallest_step(steps)
-            useful = tuple(one.advice for one in steps if self._is_useful(one.advice))
-            return replace(chosen, advice=replace(chosen.advice, steps=useful))
+            return replace(chosen, advice=replace(chosen.advice, steps=self._rising(steps)))
         whole = self._tried(lever)
         for smaller in lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else ():
             if not self._may_plan(1):
@@ -163,6 +162,14 @@ class AdviceSearch:
             if self._gain(less.advice) >= self._gain(whole.advice):
                 return less
         return whole
+
+    def _rising(self, steps: Sequence[_Tried]) -> tuple[Advice, ...]:
+        """Return the values that free more than all before them; () = no value frees more than the first useful one."""
+        rising: list[Advice] = []
+        for one in steps:
+            if self._is_useful(one.advice) and (not rising or self._gain(one.advice) > self._gain(rising[-1])):
+                rising.append(one.advice)
+        return tuple(rising) if len(rising) > 1 else ()
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
         """Return the first of several values that frees nearly as much as the best one."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.planner.scale_up.expander_options import Group, chosen_among, ranked
 from trimtab.planner.model.settings import ScaleUpSettings
-from trimtab.planner.scale_up.expanders.chain import EXPANDERS
+from trimtab.planner.scale_up.expanders import EXPANDERS
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
 

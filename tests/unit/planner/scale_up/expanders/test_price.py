@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.planner.scale_up.expander_options import Group, chosen_among
-from trimtab.planner.scale_up.expanders import price
+from trimtab.planner.scale_up import expanders
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -20,7 +20,7 @@ SMALL, LARGE = Group(cores=1, gib=4, pod_cores=1.5, nodes=2), Group(cores=4, gib
     ("nodes", "cores"), [(0, 1), (2, 1), (3, 2), (6, 2), (7, 4), (20, 4), (27, 8), (60, 8), (61, 16), (201, 32)]
 )
 def test_the_preferred_node_grows_with_the_cluster(nodes: int, cores: int) -> None:
-    assert price.preferred_cpu_milli(nodes) == cores * 1000
+    assert expanders.preferred_cpu_milli(nodes) == cores * 1000
 
 
 def expected(row: Group, node_count: int, core: float) -> float:
@@ -29,7 +29,7 @@ def expected(row: Group, node_count: int, core: float) -> float:
     pods = core * row.pod_cores + gib * row.pod_gib
     steady = core * 0.5 + gib * 500 / 1024
     ratio = (row.price * row.nodes + steady) / (pods + steady)
-    preferred = price.preferred_cpu_milli(node_count) / 1000
+    preferred = expanders.preferred_cpu_milli(node_count) / 1000
     unfitness = max(preferred / row.cores, row.cores / preferred)
     suppressed = (unfitness - 1) * (1 - math.tanh((row.nodes - 1) / 15)) + 1
     return (1000.0 if row.gpu else suppressed) * ratio

@@ -1,23 +1,33 @@
-"""Admission of requests: how many requests are handled at a time, and whose is next. Callers take turns, however many
-requests each has waiting; the requests of one caller are handled in order of arrival. A request waits for a limited
-time, and only while its caller does. A caller that waited in vain keeps its rank: on its next request, it comes before
-callers that arrived, or were served, after it first arrived. So all callers are served equally often under overload.
-Never reads requests. Thread-safe. Times in seconds, monotonic.
+"""How many requests are handled at a time, and whose is next; threads in which parts of one decision run in parallel.
+
+Callers take turns, however many requests each has waiting; the requests of one caller are handled in order of arrival.
+A request waits for a limited time, and only while its caller does. A caller that waited in vain keeps its rank: on its
+next request, it comes before callers that arrived, or were served, after it first arrived. So all callers are served
+equally often under overload. Never reads requests. Thread-safe. Times in seconds, monotonic.
+
+Kernels release Python's lock, so those of two threads run at the same time. The calling thread does its share, and also
+that of the others if all of them are busy with other calls; a thread is started when first needed.
 """
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
+from trimtab.planner.model.execution import in_context
 from trimtab.planner.service.failures import cancelled, overloaded
 
+T = TypeVar("T")
 _LOOK_EVERY_S: Final = 0.25
 """How often a waiting request checks whether its caller is still there."""
 MOST_REFUSED: Final = 1024
 """Most callers that are remembered although they no longer wait, having waited in vain; the oldest are forgotten."""
+MOST: Final = 4
+"""Most threads of one call: scale-down, the only user, makes about four attempts after its first."""
 
 
 class _Ticket:
@@ -96,3 +106,39 @@ class AdmissionQueue:
             self._since[caller] = None
         else:
             del self._waiting[caller]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class ThreadLanes:
+    """Runs computations in the caller's thread and in `width` - 1 others, which all calls share. width : by default the
+    number of cores, up to MOST.
+    """
+
+    def __init__(self, width: int | None = None) -> None:
+        self._width = width or min(cores(), MOST)
+        self._threads = ThreadPoolExecutor(max(self._width - 1, 1), "lane")
+
+    @property
+    def width(self) -> int:
+        """How many tasks may run at the same time."""
+        return self._width
+
+    def __call__(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the results in the order of the tasks. Raises the error of the first failing task."""
+        if self._width == 1:
+            return [task() for task in tasks]
+        begun = [self._threads.submit(in_context(task)) for task in tasks[1:]]
+        try:
+            results = [task() for task in tasks[:1]]
+            return results + [_result(one, task) for one, task in zip(begun, tasks[1:], strict=True)]
+        finally:
+            wait([one for one in begun if not one.cancel()])
+
+
+def _result(begun: "Future[T]", task: Callable[[], T]) -> T:
+    """Return the result of a task, whether another thread has begun it or not."""
+    return task() if begun.cancel() else begun.result()

@@ -1,4 +1,4 @@
-"""Find the label sets that a selector matches, with an index of the label sets by key.
+"""Label sets: which of them a selector matches, with an index by key, and the values of one label.
 
 Knows nothing of namespaces. Cost: building O(entries of the keys used), each query O(sets that have its keys), or O(L)
 if every requirement is negative. Operators are those of label selectors; GT and LT belong to nodes
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.values import LabelRequirement, Selector
-from trimtab.planner.snapshot.columns import Bool, Int32, LabelSets
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import snapshot_pb2 as pb
 
 _NEGATIVE: Final = frozenset({pb.LabelOperator.NOT_IN, pb.LabelOperator.DOES_NOT_EXIST})
@@ -115,3 +115,18 @@ def label_sets_of(labels: Sequence[Sequence[tuple[str, str]]]) -> tuple[tuple[st
 def index_of(labels: Sequence[Sequence[tuple[str, str]]]) -> LabelIndex:
     """Return an index of rows of (key, value) pairs."""
     return LabelIndex(*label_sets_of(labels))
+
+
+def codes_by_label_set(snapshot: Snapshot, key: str) -> Int32:
+    """Return the value of a label in each label set as an index of the snapshot's strings, -1 = it lacks the label.
+    int32[max(L, 1)]. O(entries)."""
+    sets = snapshot.label_sets
+    codes = np.full(max(len(sets.offsets) - 1, 1), -1, np.int32)
+    entries = np.flatnonzero(sets.keys == string_index(snapshot.strings, key))
+    codes[np.searchsorted(sets.offsets, entries, "right") - 1] = sets.values[entries]
+    return codes
+
+
+def values_by_label_set(snapshot: Snapshot, key: str) -> list[str | None]:
+    """Return the value of a label in each label set, None = it lacks the label. O(entries)."""
+    return [None if code < 0 else snapshot.strings[code] for code in codes_by_label_set(snapshot, key).tolist()]

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from trimtab.actuator.kube import group_costs
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
-from trimtab.actuator.kube.buffers import Buffers
-from trimtab.actuator.kube.capacity_requests import ProvisioningRequests
 from trimtab.actuator.kube.cluster import (
     ConflictError,
     CostWrite,
@@ -29,9 +26,21 @@ from trimtab.actuator.kube.cluster import (
     PodView,
     TaintView,
 )
-from trimtab.actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
+from trimtab.actuator.kube.custom_objects import (
+    APPLY_PATCH,
+    BUFFER_APPLY,
+    FIELD_MANAGER,
+    REQUEST_APPLY,
+    ServedKind,
+    StoredBuffer,
+    StoredCapacityRequest,
+    apply_group_cost,
+    apply_group_cost_status,
+    delete_group_cost,
+    read_group_costs,
+)
 from trimtab.actuator.kube.objects import CostedPod, StoredNode, StoredPod, node_view, pod_cost, pod_view
-from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.actuator.settings import KubeSettings
 from trimtab.common.kubernetes.api import JSON_PATCH, Json
 from trimtab.common.kubernetes.json_envelope import ObjectList
 from trimtab.common.kubernetes.kinds.nodes import Taint
@@ -61,8 +70,9 @@ class KubeCluster:
     def __init__(self, api: KubeApi, settings: KubeSettings | None = None) -> None:
         self._api = api
         self._settings = settings or KubeSettings()
-        self._buffers = Buffers(api, self._settings.list_timeout_s)
-        self._capacity_requests = ProvisioningRequests(api, self._settings.list_timeout_s)
+        timeout_s = self._settings.list_timeout_s
+        self._buffers = ServedKind(api, "CapacityBuffer", StoredBuffer, timeout_s)
+        self._capacity_requests = ServedKind(api, "ProvisioningRequest", StoredCapacityRequest, timeout_s)
 
     def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node; with `from_cache`, as the server's cache has it."""
@@ -179,35 +189,39 @@ class KubeCluster:
 
     def group_costs(self) -> Sequence[KnownGroupCost]:
         """Return our PodGroupCost objects."""
-        return group_costs.read_all(self._api, self._settings.list_timeout_s)
+        return read_group_costs(self._api, self._settings.list_timeout_s)
 
     def write_group_cost(self, cost: GroupCost) -> int:
         """Apply a PodGroupCost."""
-        return group_costs.apply(self._api, cost)
+        return apply_group_cost(self._api, cost)
 
     def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
         """Apply the status of a PodGroupCost."""
-        group_costs.apply_status(self._api, cost, generation, status)
+        apply_group_cost_status(self._api, cost, generation, status)
 
     def delete_group_cost(self, namespace: str, name: str) -> None:
         """Delete a PodGroupCost."""
-        group_costs.delete(self._api, namespace, name)
+        delete_group_cost(self._api, namespace, name)
 
     def buffers(self) -> Sequence[KnownBuffer]:
         """Return all CapacityBuffers."""
-        return self._buffers.read_all()
+        found = (stored.known() for stored in self._buffers.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
         """Apply the status of a CapacityBuffer."""
-        self._buffers.write_status(buffer, status)
+        self._buffers.apply_status({"name": buffer.name, "namespace": buffer.namespace}, status, BUFFER_APPLY)
 
     def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
         """Return all ProvisioningRequests."""
-        return self._capacity_requests.read_all()
+        found = (stored.known() for stored in self._capacity_requests.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
-        """Apply the conditions of a ProvisioningRequest."""
-        self._capacity_requests.write_conditions(one, conditions)
+        """Apply the conditions of exactly this ProvisioningRequest, as it was read: uid and version are named."""
+        metadata = {"name": one.name, "namespace": one.namespace, "uid": one.uid}
+        metadata["resourceVersion"] = one.resource_version
+        self._capacity_requests.apply_status(metadata, {"conditions": [dict(c) for c in conditions]}, REQUEST_APPLY)
 
     def _pods_named(
         self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY

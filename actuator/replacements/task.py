@@ -20,8 +20,7 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TaintView,
 )
-from trimtab.actuator.replacements.look import ReplacementLook
-from trimtab.actuator.replacements.rollback import Rollback
+from trimtab.actuator.replacements.rollback import ReplacementLook, Rollback
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.observe import observe
 from trimtab.actuator.runner.tasks import TaskContext

@@ -7,8 +7,8 @@ pods would then be scheduled on a machine that is being deleted. Times are milli
 
 from typing import Final
 
+from trimtab.actuator.drain.drain import NodeReplacedError, TaintGuard
 from trimtab.actuator.drain.pods import pods_to_move
-from trimtab.actuator.drain.taint import NodeReplacedError, TaintGuard
 from trimtab.actuator.kube.cluster import ClusterApi, NotFoundError
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.steady_time import SteadyTime

@@ -9,7 +9,7 @@ is made.
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.verdicts import going, staying
 from trimtab.v1 import plan_pb2, reason_pb2
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
+from trimtab.actuator.cloud.options import options_of, price_of, template_of
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions
 from trimtab.actuator.kube.objects import StoredNode
 from trimtab.common.kubernetes.object_files import Object, ObjectFileError, load_files

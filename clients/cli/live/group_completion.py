@@ -10,7 +10,7 @@ from trimtab.clients.cli.label_groups import LiveLabelGroups
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.live.pool_groups import LivePoolGroups
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import actuator_pb2

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.cli.answers.page import print_answer
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.reference_loop.rounds import RoundRecorder
+from trimtab.clients.loop.rounds import RoundRecorder
 from trimtab.common.deltas.application import Application
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2

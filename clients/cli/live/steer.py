@@ -11,9 +11,9 @@ from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.waiting import wait_until_listed
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.loop.health import Health
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.steering.marks import KEYS
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off

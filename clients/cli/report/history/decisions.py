@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
 from trimtab.places import shortfalls
 from trimtab.v1 import plan_pb2

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from tests.builders.postgresql import missing, running_postgresql
 from trimtab.actuator.store.journal import Journal
-from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.store.records import Record, Store, StoreConflictError, StoreError
+from trimtab.actuator.store.records import MemoryStore, Record, Store, StoreConflictError, StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, unpack
 from trimtab.actuator.tracker.events import PodsEvicted, SetAccepted
 from trimtab.actuator.tracker.states import PodRef, Retention

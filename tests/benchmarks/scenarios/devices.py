@@ -19,7 +19,7 @@ from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.places import count_places
 from trimtab.planner.devices.model import ClaimRequest, DeviceClaim, DeviceSubRequest, NodeSelection
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.slack.claim_specs import write_claim_spec
+from trimtab.planner.slack.specs import write_claim_spec
 from trimtab.planner.snapshot.columns import TemplateSlice
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

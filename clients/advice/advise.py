@@ -49,13 +49,15 @@ _FINDERS: Final = (
 
 @dataclass(frozen=True)
 class AdviceOptions:
-    """most_plans : bound on the plans; more : finds levers besides
-    those of the base plan, such as requests above a known usage; progress : called with plans made and the bound.
+    """most_plans : bound on the plans; more : finds levers besides those of the base plan, such as requests above a
+    known usage; progress : called with plans made and the bound; most_steps : values of one setting that are tried, the
+    nearest first, 0 = all.
     """
 
     most_plans: int = MOST_PLANS
     more: Callable[[BasePlan], Iterable[Lever]] | None = None
     progress: Progress | None = None
+    most_steps: int = 0
 
 
 def advise(
@@ -106,7 +108,7 @@ class AdviceSearch:
     def run(self) -> AdviceReport:
         """Make the plans."""
         levers = self._levers()
-        tried = [self._try(lever) for lever in levers if self._may_plan(1 + len(lever.steps))]
+        tried = [self._try(lever) for lever in levers if self._may_plan(max(1, len(self._steps(lever))))]
         self._left_out = len(levers) - len(tried)
         ranked = self._ranked(tried)
         useful = [one for one in ranked if self._is_useful(one.advice)]
@@ -151,10 +153,9 @@ class AdviceSearch:
     def _try(self, lever: Lever) -> _Tried:
         """Plan a lever alone, and smaller changes of the same line."""
         if lever.steps:
-            steps = [self._tried(step) for step in lever.steps]
+            steps = [self._tried(step) for step in self._steps(lever)]
             chosen = self._smallest_step(steps)
-            useful = tuple(one.advice for one in steps if self._is_useful(one.advice))
-            return replace(chosen, advice=replace(chosen.advice, steps=useful))
+            return replace(chosen, advice=replace(chosen.advice, steps=self._rising(steps)))
         whole = self._tried(lever)
         for smaller in lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else ():
             if not self._may_plan(1):
@@ -163,6 +164,18 @@ class AdviceSearch:
             if self._gain(less.advice) >= self._gain(whole.advice):
                 return less
         return whole
+
+    def _steps(self, lever: Lever) -> Sequence[Lever]:
+        """Return the values of a setting to try."""
+        return lever.steps[: self._options.most_steps or None]
+
+    def _rising(self, steps: Sequence[_Tried]) -> tuple[Advice, ...]:
+        """Return the values that free more than all before them; () = no value frees more than the first useful one."""
+        rising: list[Advice] = []
+        for one in steps:
+            if self._is_useful(one.advice) and (not rising or self._gain(one.advice) > self._gain(rising[-1])):
+                rising.append(one.advice)
+        return tuple(rising) if len(rising) > 1 else ()
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
         """Return the first of several values that frees nearly as much as the best one."""

@@ -49,7 +49,8 @@ class Advice:
     kind : the blocker that it lifts; condition : the change as a clause that follows "if"; changes : the lines to
     change; nodes : those that can go with the change and not without it, sorted; staying : those that can go only
     without it, because others go instead, sorted; saving_per_hour : what the plan with the change saves beyond the base
-    plan, None = no price is known; steps : other values of the same line, and what each frees.
+    plan, None = no price is known; steps : values of the same line that each free more than the one before, () = no
+    other value frees more than the first.
     """
 
     kind: Blocker
@@ -73,11 +74,15 @@ class Advice:
     @property
     def sentence(self) -> str:
         """The change, and how many more nodes could go; or what other ones, as many or fewer, save beyond these."""
-        month = self.saving_per_month
+        return self.sentence_in("")
+
+    def sentence_in(self, currency: str) -> str:
+        """Return the same, with the currency of money."""
+        month, named = self.saving_per_month, f" {currency}" if currency else ""
         if month is not None and month > 0 and self.node_count <= 0:
             fewer = f", {-self.node_count:,} fewer," if self.node_count else ""
-            return f"If {self.condition}, other nodes{fewer} could go that save {month:,.0f} a month more."
-        money = f" ({month:,.0f} a month)" if month is not None else ""
+            return f"If {self.condition}, other nodes{fewer} could go that save {month:,.0f}{named} a month more."
+        money = f" ({month:,.0f}{named} a month)" if month is not None else ""
         nodes = "1 more node" if self.node_count == 1 else f"{self.node_count:,} more nodes"
         return f"If {self.condition}, {nodes}{money} could go."
 

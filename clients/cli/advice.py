@@ -1,10 +1,12 @@
 """Advice on a plan that a planner has just made, with a progress bar on a terminal."""
 
 from dataclasses import replace
+from typing import Final
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trimtab.clients.advice import AdviceOptions, AdviceReport, advise, requests_above_use
+from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess
@@ -12,13 +14,10 @@ from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
-_FEWEST, _MOST, _WORK = 12, 80, 24_000
-"""Plans for the section of another answer: fewer on larger clusters, so that they take a second or two."""
-
-
-def plans_beside(node_count: int) -> int:
-    """Return how many plans advice may make beside another answer."""
-    return min(max(_WORK // max(node_count, 1), _FEWEST), _MOST)
+MOST_BESIDE: Final = 6
+"""Plans for the section of another answer. Each takes as long as one plan or less, so that all of them take about as
+long as reading the cluster and planning it.
+"""
 
 
 def advice_options(most_plans: int, usage: ClusterUsage | None = None) -> AdviceOptions:
@@ -58,9 +57,13 @@ def advice_beside(
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,
     usage: ClusterUsage | None,
+    *,
+    is_whole: bool = False,
 ) -> AdviceReport:
-    """Return advice for a section beside the plan, from as many more plans as take a second or two. Others and errors:
-    as for `find_advice`.
+    """Return advice for a section beside the plan: from few more plans, or, with `is_whole`, from as many as `trimtab
+    advise` makes. Others and errors: as for `find_advice`.
     """
-    options = advice_options(plans_beside(len(view.nodes)), usage)
+    options = advice_options(MOST_PLANS if is_whole else MOST_BESIDE, usage)
+    if not is_whole:
+        options = replace(options, most_steps=1)
     return find_advice(planner, view, request, answer, options)

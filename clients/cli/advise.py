@@ -1,23 +1,52 @@
-"""`trimtab advise FILE…`: make a plan, then say what to change so that more nodes could go."""
+"""`trimtab advise FILE…`: make a plan of each cluster, then say what to change so that more nodes could go. Several
+clusters share a table with sums, and one of all changes.
 
+The changes of one cluster overlap, so a cluster counts in the sums with its best advice alone: several changes together
+if they free more than any single one. Money of clusters without known prices is unknown and in no sum.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from trimtab.clients.advice import Advice
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.advice import render
+from trimtab.clients.cli.answers.advice import changes_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.scale_down import headline
+from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, rows, without_empty_columns
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import Format, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.several_clusters import (
+    MOST_ADVICE,
+    PlannedCluster,
+    clusters_advice,
+    plan_each,
+    problems,
+    refuse_failed,
+    worth,
+)
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.prices import HOURS_A_MONTH
 
-MOST_ADVICE = 10
-"""Lines of advice without `--verbose`."""
+Json = dict[str, Any]
+NOTHING = "No change that was tried frees another node."
 
 
 def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
-    """Print the advice on a plan over the cluster."""
+    """Print the advice on a plan over the cluster, or over several. Errors: FailedError if one of several failed."""
+    if len(options.clusters) > 1:
+        planned = sorted(plan_each(options, most_plans=lambda _: most_plans), key=_order)
+        if options.output is Format.TABLE:
+            print_page(stdout_console(), _clusters_page(planned), verbose=options.verbose)
+        else:
+            print_document(document(planned), options.output)
+        refuse_failed(planned)
+        return
     request = options.request()
     snapshot = options.cluster(request)
     request.decisions.extend(default_decisions(request.settings, snapshot))
@@ -31,14 +60,106 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     if options.output is not Format.TABLE:
         print_document(report.document(), options.output)
         return
-    shown = PlanAnswer(
-        answer, view, request.settings, request.now.ToNanoseconds(), options.verbose, options.prices_of_file
+    now_ns, prices = request.now.ToNanoseconds(), options.prices_of_file
+    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, report)
+    changes = changes_of(shown, MOST_ADVICE)
+    if report.left_out_count:
+        left = f"{counted(report.left_out_count, 'blocker')} not tried: --most-plans."
+        changes = changes._replace(note=f"{changes.note.partition(').')[0]}). {left}")
+    nothing = (Sentence(NOTHING, Style.HEADLINE), Sentence(changes.note, Style.MUTED))
+    found: tuple[Block, ...] = (changes,) if changes.changes else nothing
+    page = AnswerPage("Advice", (Sentence(headline(shown), Style.HEADLINE), *found))
+    print_page(stdout_console(), page, verbose=options.verbose)
+
+
+class AdviceTotal(NamedTuple):
+    """Sums over clusters: nodes, those that can go as it is, and what the best advice of each cluster frees beyond.
+    saving_per_hour : None = no price is known.
+    """
+
+    nodes: int
+    base: int
+    more: int
+    saving_per_hour: float | None
+
+
+def best_of(one: PlannedCluster) -> Advice | None:
+    """Return the advice that frees most in a cluster, None = there is none."""
+    report = one.answer.advice if one.answer is not None else None
+    if report is None:
+        return None
+    return report.together or next(iter(report.advice), None)
+
+
+def total_of(planned: Sequence[PlannedCluster]) -> AdviceTotal:
+    """Return the sums over the clusters that have a plan."""
+    found = [summary for one in planned if (summary := one.summary) is not None]
+    best = [advice for one in planned if (advice := best_of(one)) is not None]
+    money = [one.saving_per_hour for one in best if one.saving_per_hour is not None]
+    return AdviceTotal(
+        sum(one.now.node_count for one in found),
+        sum(one.removed_node_count for one in found),
+        sum(one.node_count for one in best),
+        sum(money) if money else None,
     )
-    console = stdout_console()
-    console.print(f"[bold]{headline(shown)}[/bold]", "", sep="\n")
-    most = len(report.advice) if options.verbose else MOST_ADVICE
-    for part in render(report, most, every_line=options.verbose):
-        console.print(part)
-    left = f", {counted(report.left_out_count, 'blocker')} not tried: --most-plans" if report.left_out_count else ""
-    tried = f"{counted(report.plan_count, 'what-if plan')} tried{left}"
-    console.print(f"\n[dim]Each line shows what that change alone would free on top of this plan ({tried}).[/dim]")
+
+
+def _clusters_page(planned: Sequence[PlannedCluster]) -> AnswerPage:
+    """Return the sums, the table of the clusters and that of the changes."""
+    count = sum(one.answer is not None for one in planned)
+    headline = Sentence(_sums(total_of(planned), count), Style.HEADLINE)
+    return AnswerPage("Advice", (headline, _clusters_table(planned), clusters_advice(planned), *problems(planned)))
+
+
+def _sums(sums: AdviceTotal, count: int) -> str:
+    """Return the sums as sentences."""
+    base = f"{sums.base:,}" if sums.base else "None"
+    now = f"{base} of {counted(sums.nodes, 'node')} in {counted(count, 'cluster')} can go."
+    if not sums.more and not sums.saving_per_hour:
+        return f"{now} {NOTHING}"
+    month = "" if sums.saving_per_hour is None else f" ({sums.saving_per_hour * HOURS_A_MONTH:,.0f} a month)"
+    return f"{now} With the best changes in each, {sums.more:,} more{month} could."
+
+
+def _clusters_table(planned: Sequence[PlannedCluster]) -> Table:
+    """Return a row for each cluster and the sums."""
+    lines = []
+    for one in planned:
+        summary, best = one.summary, best_of(one)
+        if summary is not None:
+            counts = f"{summary.now.node_count:,}", f"{summary.removed_node_count:,}"
+            month = best.saving_per_month if best is not None else None
+            more = f"{best.node_count:+,}" if best is not None else ""
+            lines.append((one.cluster.name, *counts, more, f"{month:,.0f}" if month is not None else ""))
+    if len(lines) > 1:
+        sums = total_of(planned)
+        month = sums.saving_per_hour * HOURS_A_MONTH if sums.saving_per_hour is not None else None
+        money = f"{month:,.0f}" if month is not None else ""
+        lines.append(("all", f"{sums.nodes:,}", f"{sums.base:,}", f"{sums.more:+,}", money))
+    columns = ("cluster", "nodes", "can go", "more with changes", "a month")
+    return without_empty_columns(Table("Clusters", columns, rows(lines), sentences=columns[:1]))
+
+
+def _order(one: PlannedCluster) -> tuple[bool, int, float, int, str]:
+    """Return the place of a cluster: that whose best advice saves most is first, those that failed are last."""
+    return one.answer is None, *worth(best_of(one)), one.cluster.name
+
+
+def document(planned: Sequence[PlannedCluster]) -> Json:
+    """Return the same for programs."""
+    sums = total_of(planned)
+    clusters: list[Json] = []
+    for one in planned:
+        report = one.answer.advice if one.answer is not None else None
+        found = report.document() if report is not None else {"error": one.problem}
+        clusters.append({"name": one.cluster.name, **found})
+    return {
+        "total": {
+            "nodes": sums.nodes,
+            "baseNodeCount": sums.base,
+            "nodeCount": sums.more,
+            "savingPerHour": sums.saving_per_hour,
+            "savingPerMonth": None if sums.saving_per_hour is None else sums.saving_per_hour * HOURS_A_MONTH,
+        },
+        "clusters": clusters,
+    }

@@ -238,7 +238,7 @@ class PlanOptions(PageSection, UsageSection, CompletedSection, ClustersSection, 
         bool | None,
         typer.Option(
             "--advice/--no-advice",
-            help="also say what to change so that more nodes could go; default: in tables and pages",
+            help="also say what to change so that more nodes could go",
             show_default=False,
         ),
     ] = None

@@ -157,10 +157,8 @@ def advise(asked: AdviseOptions) -> None:
     several clusters in one table.
     """
     from trimtab.clients.cli.advise import advise as run
-    from trimtab.clients.cli.advise_several import advise_several
 
-    given = _command_options(asked)
-    (advise_several if len(given.clusters) > 1 else run)(given, asked.most_plans)
+    run(_command_options(asked), asked.most_plans)
 
 
 def rightsize(asked: RightsizeOptions) -> None:

@@ -86,7 +86,7 @@ class _OutputForms:
 _TABLES, _PLANS = _OutputForms("table", "json", "yaml"), _OutputForms("table", "json", "yaml", page=True)
 _SLACK = _OutputForms("table", "json", "yaml", *EXPORTS, page=True)
 _POOLS = _OutputForms("table", "json", "yaml", *PoolExport)
-_FORM = "table, json, yaml, or html=FILE: a page that works offline"
+_FORM = "table, json, yaml, or html=FILE, a page"
 
 OutputOption = Annotated[
     Output, typer.Option("-o", "--output", parser=_TABLES, metavar="FORM", help="table, json or yaml")
@@ -96,7 +96,7 @@ SlackOutputOption = Annotated[
     Output,
     typer.Option(
         "-o", "--output", parser=_SLACK, metavar="FORM",
-        help=f"{_FORM}; or objects that hold the plan's slack: capacity-buffers, pause-pods",
+        help=f"{_FORM}; slack as capacity-buffers or pause-pods",
     ),
 ]  # fmt: skip
 PoolOutputOption = Annotated[
@@ -109,15 +109,17 @@ PoolOutputOption = Annotated[
 OffersOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML", rich_help_panel=MONEY
+        metavar="FILE",
+        help="machines that pools may have, with prices: CSV, JSON or YAML",
+        rich_help_panel=MONEY,
+        hidden=True,
     ),
 ]
 PricesOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE|RATES",
-        help="prices of instance types, groups and labels, CSV or YAML; or of a core and a GiB an hour for nodes "
-        "without another price: cpu=0.03,memory=0.004; may be given once each",
+        help="prices of instance types and groups, CSV or YAML; or of a core and a GiB an hour: cpu=0.03,memory=0.004",
         rich_help_panel=MONEY,
     ),
 ]
@@ -127,13 +129,14 @@ GroupByOption = Annotated[
         metavar="LABEL,…",
         help="labels that define node groups; default: node pool, instance type and zone; none: no groups",
         rich_help_panel=INPUT,
+        hidden=True,
     ),
 ]
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[FILE...]",
-        help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording; beside --context: NodeGroups",
+        help="objects as kubectl prints them, - for a pipe, or a recording",
         show_default=False,
     ),
 ]
@@ -145,8 +148,8 @@ DecisionOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="scale-up, scale-down, slack, pod-costs, replacement, capacity-requests; may be repeated; default: those "
-        "that input and settings ask for",
+        help="scale-up, scale-down, replacement, slack, pod-costs, capacity-requests; default: what input and settings "
+        "ask for",
         rich_help_panel=SERVICES,
     ),
 ]
@@ -158,15 +161,14 @@ IntervalOption = Annotated[
     ),
 ]
 RoundsOption = Annotated[int, typer.Option(min=0, help="end after this many rounds; 0 = never", rich_help_panel=ACTS)]
-VerboseOption = Annotated[
-    bool, typer.Option("-v", "--verbose", help="show every node, all advice, and the reason codes")
-]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="every node, all advice, and the reason codes")]
 UsageOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|URL",
         help="what pods use, for advice and to show: a PodMetricsList, answers of Prometheus, or its address",
         rich_help_panel=INPUT,
+        hidden=True,
     ),
 ]
 
@@ -183,7 +185,7 @@ class SettingsSection:
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="one setting, over those of --settings: scaleDown.utilizationThreshold=0.4; may be repeated",
+            help="one setting, such as scaleDown.utilizationThreshold=0.4",
             rich_help_panel=SERVICES,
         ),
     ] = None
@@ -199,7 +201,7 @@ class InputSection:
         typer.Option(
             "--context",
             metavar="NAME",
-            help="read this context's live cluster once; may be repeated for several clusters",
+            help="read this context's live cluster",
             rich_help_panel=INPUT,
         ),
     ] = None
@@ -209,10 +211,12 @@ class InputSection:
             metavar="FILE",
             help="read a live cluster; without --context, the file's current context",
             rich_help_panel=INPUT,
+            hidden=True,
         ),
     ] = None
     max_input_bytes: Annotated[
-        int, typer.Option(metavar="BYTES", min=1, help="largest FILE, uncompressed", rich_help_panel=INPUT)
+        int,
+        typer.Option(metavar="BYTES", min=1, help="largest FILE, uncompressed", rich_help_panel=INPUT, hidden=True),
     ] = MAX_INPUT_BYTES
 
 
@@ -225,7 +229,7 @@ class ClustersSection:
         typer.Option(
             "--cluster",
             metavar="NAME=FILE",
-            help="a cluster with its name; repeat a name for more files, other names for more clusters",
+            help="one of several clusters, with its name",
             rich_help_panel=INPUT,
         ),
     ] = None
@@ -238,7 +242,9 @@ class PlannerSection(SettingsSection):
     planner: PlannerOption = None
     now: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds", rich_help_panel=SERVICES),
+        typer.Option(
+            metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds", rich_help_panel=SERVICES, hidden=True
+        ),
     ] = None
 
 
@@ -279,6 +285,7 @@ class UsageSection:
             min=0,
             help="how far above their use --usage advice would leave requests, in per cent of the use",
             rich_help_panel=INPUT,
+            hidden=True,
         ),
     ] = 15.0
 
@@ -318,13 +325,16 @@ class LiveSection(ConnectionSection, SettingsSection):
 class PageSection:
     """A page: its text, and how several inputs share it."""
 
-    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page", rich_help_panel=PAGE)] = ""
+    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page", rich_help_panel=PAGE, hidden=True)] = (
+        ""
+    )
     from_start: Annotated[
         bool,
         typer.Option(
             "--from-start",
             help="a page of several overlays them by the time since the start of each, not by date and time",
             rich_help_panel=PAGE,
+            hidden=True,
         ),
     ] = False
 

@@ -222,7 +222,8 @@ def plan(
         answer = planner.plan(snapshot, request)
         advice = None
         if with_advice and export is None:
-            advice = advice_beside(planner, view, request, answer, usage)
+            is_whole = options.verbose or options.output is not Format.TABLE
+            advice = advice_beside(planner, view, request, answer, usage, is_whole=is_whole)
     if export is not None:
         for problem in answer.slack.problems:
             note(problem)
@@ -235,7 +236,7 @@ def plan(
         print_document(as_document(answer) | more, options.output)
         return
     from trimtab.clients.cli.answers.answer import PlanAnswer
-    from trimtab.clients.cli.answers.table import print_answer
+    from trimtab.clients.cli.answers.page import print_answer
 
     now_ns = request.now.ToNanoseconds()
     prices = options.prices_of_file

@@ -6,20 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import RenderableType
-from rich.markup import escape
-
+from trimtab.clients.advice import Advice
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.answers.advice import TITLE, change
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import assumption_of, money
-from trimtab.clients.cli.blocks import Table, on_terminal, rows
+from trimtab.clients.cli.answers.page import plan_page
+from trimtab.clients.cli.answers.summary import key_figures
+from trimtab.clients.cli.blocks import AnswerPage, Bar, Block, ChangeList, Facts, Line, Sentence, Style, Table
 from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.rpc.errors import ServiceError, TrimtabError
@@ -28,6 +30,8 @@ from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 Codes = Sequence[plan_pb2.Decision.Code.ValueType]
+MOST_ADVICE = 10
+"""Changes on a terminal without `--verbose`."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,7 @@ def plan_several(options: CommandOptions, decisions: Codes) -> None:
     """Print plans for several clusters. Errors: FailedError if one of them failed."""
     planned = plan_each(options, decisions)
     if options.output is Format.TABLE:
-        console = stdout_console()
-        for part in rendered(planned):
-            console.print(part)
+        print_page(stdout_console(), clusters_page(planned), verbose=options.verbose)
     else:
         print_document(document(planned), options.output)
     refuse_failed(planned)
@@ -166,26 +168,83 @@ def headline(planned: Sequence[PlannedCluster]) -> str:
     return f"{nodes}{added}. {saved}, {monthly:,.0f} a month{unknown}."
 
 
-def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
-    """Return the sums and the table."""
-    lines: list[RenderableType] = [f"[bold]{headline(planned)}[/bold]", "", on_terminal(clusters_table(planned))]
-    assumption = assumption_of_any(planned)
-    if assumption:
-        lines.append(f"[dim]* {escape(assumption)}[/dim]")
-    for one in planned:
-        if one.answer is not None and one.answer.costs.known and one.answer.costs.sources:
-            lines.append(f"[dim]{escape(one.cluster.name)}: {escape(one.answer.costs.sources)}[/dim]")
-    lines += [f"[yellow]{escape(one.cluster.name)}: {escape(one.problem)}[/yellow]" for one in planned if one.problem]
-    return lines
+def clusters_page(planned: Sequence[PlannedCluster], *, with_pictures: bool = False) -> AnswerPage:
+    """Return the page of several clusters: sums, what each could save, what to change, and the page of each."""
+    count = sum(one.answer is not None for one in planned)
+    blocks: list[Block] = [Sentence(headline(planned), Style.HEADLINE)]
+    parts = tuple(
+        plan_page(one.answer, one.cluster.name, with_pictures=with_pictures)
+        for one in planned
+        if one.answer is not None
+    )
+    if with_pictures:
+        every = [[text for block in part.blocks if isinstance(block, Facts) for text in block.texts] for part in parts]
+        shared = tuple(text for text in (every or [[]])[0] if all(text in texts for texts in every))
+        blocks = [Facts(shared), key_figures(total(planned), currency_of(planned)), *blocks]
+    blocks.append(clusters_table(planned))
+    if assumption := assumption_of_any(planned):
+        blocks.append(Sentence(f"* {assumption}", Style.MUTED))
+    blocks += [
+        Sentence(f"{one.cluster.name}: {one.answer.costs.sources}", Style.MUTED)
+        for one in planned
+        if one.answer is not None and one.answer.costs.known and one.answer.costs.sources
+    ]
+    blocks += problems(planned)
+    blocks.append(clusters_advice(planned))
+    title = f"{counted(count, 'cluster')}: what they need, and what they can do without"
+    return AnswerPage(title, tuple(blocks), parts)
+
+
+def problems(planned: Sequence[PlannedCluster]) -> list[Sentence]:
+    """Return why clusters are left out."""
+    return [Sentence(f"{one.cluster.name}: {one.problem}", Style.WARNING) for one in planned if one.problem]
+
+
+def ranked(planned: Sequence[PlannedCluster]) -> list[tuple[str, Advice]]:
+    """Return all advice on the clusters but that on several changes together, with the cluster: the most valuable
+    first, by known money, then by nodes.
+    """
+    found = [
+        (one.cluster.name, advice)
+        for one in planned
+        if one.answer is not None and one.answer.advice is not None
+        for advice in one.answer.advice.advice
+    ]
+    return sorted(found, key=lambda one: (*worth(one[1]), one[0], one[1].condition))
+
+
+def worth(advice: Advice | None) -> tuple[int, float, int]:
+    """Return the place of an advice among those of other clusters: known money first, the most first, then nodes."""
+    if advice is None:
+        return 2, 0.0, 0
+    saving = advice.saving_per_hour
+    return int(saving is None), -(saving or 0.0), -advice.node_count
+
+
+def clusters_advice(planned: Sequence[PlannedCluster]) -> ChangeList:
+    """Return the advice on several clusters, the most valuable first."""
+    note = "Each line shows what that change alone would free on top of the cluster's plan."
+    changes = [change(one, currency_of(planned), name) for name, one in ranked(planned)]
+    return ChangeList(TITLE, note, tuple(changes), most=MOST_ADVICE)
 
 
 def clusters_table(planned: Sequence[PlannedCluster]) -> Table:
     """Return a row for each cluster that has a plan, and the sums of several."""
-    lines = [(one.cluster.name, *_cells(summary)) for one in planned if (summary := one.summary) is not None]
+    found = [(one.cluster.name, summary) for one in planned if (summary := one.summary) is not None]
+    longest = max((summary.saved_per_month for _, summary in found), default=0.0) or 1.0
+    lines = [Line((name, *_cells(one)), bar=_bar(name, one, longest)) for name, one in found]
     if len(lines) > 1:
-        lines.append(("all", *_cells(total(planned))))
+        lines.append(Line(("all", *_cells(total(planned)))))
     columns = ("cluster", "nodes", "can go", "added", "an hour", "after", "saved a month", "share")
-    return Table("", columns, rows(lines), sentences=columns[:1])
+    bars = "What each cluster saves a month"
+    return Table("Clusters", columns, tuple(lines), sentences=columns[:1], bars=bars)
+
+
+def _bar(name: str, summary: plan_pb2.PlanSummary, longest: float) -> Bar:
+    """Return what a cluster saves; the bar of one that costs more is empty."""
+    text = f"{name}: {summary.removed_node_count:,} of {counted(summary.now.node_count, 'node')}"
+    value = f"{summary.saved_per_month:,.0f}{'*' if summary.assumption else ''}"
+    return Bar(text, value, max(0.0, summary.saved_per_month) / longest)
 
 
 def _cells(one: plan_pb2.PlanSummary) -> tuple[str, ...]:

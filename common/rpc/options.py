@@ -153,6 +153,25 @@ class ServerOptions:
         )
 
 
+def _show_all(ctx: typer.Context, is_asked: bool) -> None:
+    """Show the help with the options that it hides otherwise, and exit."""
+    if is_asked:
+        for one in ctx.command.params:
+            one.hidden = False  # type: ignore[attr-defined]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAllOption = Annotated[
+    bool,
+    typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."),
+]
+
+
+def _extras(annotated: Any) -> tuple[Any, ...]:
+    return getattr(annotated, "__metadata__", ())
+
+
 def add_command(
     app: typer.Typer, run: Callable[..., None], *sections: type, name: str | None = None, **settings: Any
 ) -> None:
@@ -173,6 +192,10 @@ def add_command(
         for section in sections
         for field in fields(section)
     ]
+    if any(getattr(one, "hidden", False) for hint in hints.values() for of in hint.values() for one in _extras(of)):
+        parameters.append(
+            inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAllOption)
+        )
     if name is None:
         version_parameter = inspect.Parameter(
             "show_version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption

@@ -19,7 +19,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import numba
-from numba.core import caching, config, dispatcher
+from numba.core import caching, config, dispatcher, event
 
 from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.content import content_of
@@ -75,6 +75,9 @@ _IMPL_BASE: Any = caching.CompileResultCacheImpl if not _MISSING else object
 _INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
 
 _directories: Final[set[str]] = set()
+
+COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
+"""The event of numba's kind while this process waits for a kernel that another one compiles."""
 
 _cold: Final[list[Callable[[], None]]] = []
 """Callbacks for the event that something has to be compiled."""
@@ -201,7 +204,8 @@ class _Cache(_BASE):  # type: ignore[misc]
         found = self._load_shipped(sig, target_context)
         if found is not None:
             return found
-        self._lock.acquire()
+        with event.trigger_event(COMPILED_ELSEWHERE):
+            self._lock.acquire()
         found = super().load_overload(sig, target_context)
         if found is not None:
             self._lock.release()

@@ -1,63 +1,51 @@
-"""Advice for people: a row for each change with the nodes and the money that it frees, and the lines to change."""
+"""Advice as a block: what to change, with what it frees and the lines to set or run."""
 
-from collections.abc import Iterator
-
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
+from typing import Final
 
 from trimtab.clients.advice import Advice, AdviceReport
-from trimtab.clients.cli.amounts import counted, shown_of
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import ChangeLine, ChangeList
+
+TITLE: Final = "What to change"
+MOST_CHANGES: Final = 3
+"""Changes beside a plan on a terminal."""
 
 
-def render(report: AdviceReport, most: int, *, every_line: bool = False) -> Iterator[RenderableType]:
-    """Yield a table of at most so many advices, and what several changes free together."""
-    if not report.advice and report.together is None:
-        yield "No change that was tried frees another node."
-        return
-    shown = report.advice[:most]
-    table = Table(
-        title=f"What to change{shown_of(len(shown), len(report.advice)).replace('--verbose', '`trimtab advise -v`')}",
-        title_justify="left", box=None, padding=(0, 2, 0, 0),
-    )  # fmt: skip
-    table.add_column("nodes", justify="right", no_wrap=True)
-    priced = any(one.saving_per_hour is not None for one in report.advice)
-    if priced:
-        table.add_column("a month", justify="right", no_wrap=True)
-    table.add_column("if", overflow="fold")
-    for one in shown:
-        _add(table, one, priced, every_line)
-    if report.together is not None:
-        _add(table, report.together, priced, every_line, "together: ")
-    yield table
+def changes_of(answer: PlanAnswer, most: int = MOST_CHANGES) -> ChangeList:
+    """Return the advice of an answer: several changes together first, then single ones."""
+    report = answer.advice or AdviceReport((), ())
+    together = [change(report.together, answer.costs.currency, "together")] if report.together else []
+    single = [change(one, answer.costs.currency) for one in report.advice]
+    return ChangeList(TITLE, _note(answer, report), (*together, *single), most + len(together))
 
 
-def _add(table: Table, advice: Advice, priced: bool, every_line: bool, prefix: str = "") -> None:
-    """Add a row for an advice, and one for each line to change."""
-    money = [money_cell(advice)] if priced else []
-    table.add_row(f"{advice.node_count:+,}", *money, f"{prefix}{escape(advice.condition)}")
-    if advice.steps:
-        steps = ", ".join(step_text(one) for one in advice.steps)
-        table.add_row("", *([""] if priced else []), f"  [dim]{escape(steps)}[/dim]")
-    for text in row_lines(advice, every_line=every_line):
-        table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}[/dim]")
+def _note(answer: PlanAnswer, report: AdviceReport) -> str:
+    """Return how the advice was found, and what it assumes."""
+    tried = counted(report.plan_count, "what-if plan")
+    note = f"Each line shows what that change alone would free on top of this plan ({tried} tried)."
+    if answer.usage is not None:
+        note += f" Lower requests are the use ({answer.usage.source}) and {100 * answer.usage.margin:g} %."
+    if report.left_out_count:
+        note += f" {counted(report.left_out_count, 'blocker')} not tried: `trimtab advise` tries more."
+    return note
 
 
-def money_cell(advice: Advice) -> str:
-    """Return what an advice saves in a month, "" = no price is known."""
+def change(advice: Advice, currency: str, label: str = "") -> ChangeLine:
+    """Return an advice as a change. label : such as the cluster."""
     month = advice.saving_per_month
-    return f"{month:,.0f}" if month is not None else ""
+    return ChangeLine(
+        f"{advice.node_count:+,}",
+        f"{month:,.0f}" if month is not None else "",
+        advice.condition,
+        advice.sentence_in(currency),
+        ", ".join(map(_step_text, advice.steps)),
+        tuple(advice.lines),
+        label,
+    )
 
 
-def row_lines(advice: Advice, *, every_line: bool) -> list[str]:
-    """Return the lines to change, or the first one with the number of the others."""
-    found = advice.lines
-    if every_line or len(found) < 2:
-        return found
-    return [f"{found[0]} (and {counted(len(found) - 1, 'more line')})"]
-
-
-def step_text(advice: Advice) -> str:
+def _step_text(advice: Advice) -> str:
     """Return what another value of a line frees: nodes, or money where no more nodes go."""
     month = advice.saving_per_month
     freed = f"{month:,.0f} a month" if month is not None and advice.node_count <= 0 else f"{advice.node_count:+,}"

@@ -8,11 +8,9 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
-from rich.console import RenderableType
-from rich.markup import escape
 
 from trimtab.clients.cli.amounts import some
-from trimtab.clients.cli.blocks import Table, on_terminal, rows
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 
 MOST_ROWS: Final = 10
 """Rows of a table shown without `--verbose`."""
@@ -20,16 +18,16 @@ _FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 _WORDS: Final = (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_MESSAGE, FieldDescriptor.CPPTYPE_ENUM)
 
 
-def render(field: str, result: Message, verbose: bool) -> Iterator[RenderableType]:
+def blocks(field: str, result: Message) -> Iterator[Block]:
     """Yield the decision's name, its single values, and its tables."""
     present = result.ListFields()
     heading = words(field).capitalize()
-    yield f"[bold]{heading}[/bold]" if present else f"[bold]{heading}[/bold]: nothing to report."
+    yield Sentence(heading if present else f"{heading}: nothing to report.", Style.HEADLINE)
     for one, value in present:
         if not _is_list_of_messages(one):
-            yield f"{words(one.name)}: {escape(_text(one, value))}"
+            yield Sentence(f"{words(one.name)}: {_text(one, value)}")
     for table in tables(result):
-        yield on_terminal(table, verbose=verbose)
+        yield table._replace(title=f"{heading}: {table.title.lower()}")
 
 
 def naming(result: Message, name: str) -> Message | None:

@@ -1,36 +1,26 @@
 """Why nodes stay: the reasons with the number and cost of the nodes that they keep, and the worst offenders of each. A
-blocking budget is shown with its numbers, a blocking pod by its controller. Lines are sorted by the number of nodes,
-then by their price.
+blocking budget is shown with its numbers, a blocking pod by its controller. The most expensive reason comes first;
+without prices, that of most nodes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
+from collections.abc import Sequence
 
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.sentences import codes_of
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Bar, Line, Table, without_empty_columns
 from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone
 from trimtab.clients.verdicts import going, staying
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_REASONS, MOST_OFFENDERS = 6, 3
 _BUDGETS = (reason_pb2.BlockingPodReason.NOT_ENOUGH_PDB, reason_pb2.BlockingPodReason.SEVERAL_BUDGETS)
+_NOTE = "Lifting a reason frees less than its nodes cost: their pods need room elsewhere."
 _Reason = reason_pb2.UnremovableReason
-
-
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield the table of reasons, and with `--verbose` one of all nodes that stay."""
-    nodes = list(staying(answer.response))
-    yield _reasons(answer)
-    if answer.verbose:
-        yield ""
-        yield _all(nodes)
 
 
 def by_reason(answer: PlanAnswer) -> list[list[plan_pb2.NodeVerdict]]:
@@ -105,41 +95,36 @@ def budget_text(view: ClusterView, pod: str) -> str:
     return f"{name}: no eviction allowed ({numbers})"
 
 
-def _reasons(answer: PlanAnswer) -> Table:
-    """Return a row for each reason, followed by one for each of its worst offenders."""
+def reasons_table(answer: PlanAnswer) -> Table:
+    """Return a row for each reason why nodes stay, with its worst offenders."""
     groups, costs = by_reason(answer), answer.costs
-    shown = groups if answer.verbose else groups[:MOST_REASONS]
+    if costs.is_shown:
+        groups.sort(key=lambda alike: -costs.of(one.node for one in alike))
+    every = [(alike, costs.of(one.node for one in alike)) for alike in groups]
+    longest = max((cost if costs.is_shown else len(alike) for alike, cost in every), default=0) or 1
+    lines = []
+    for alike, cost in every:
+        text, found = why(answer, alike), offenders(answer, alike)
+        example = "" if found else f" (such as {alike[0].node})"
+        month = f"{cost * HOURS_A_MONTH:,.0f}" if costs.is_shown else ""
+        value = month if costs.is_shown else f"{len(alike):,}"
+        share = (cost if costs.is_shown else len(alike)) / longest
+        bar = Bar(f"{text[:1].upper()}{text[1:]}: {counted(len(alike), 'node')}", value, share)
+        more = tuple(f"{counted(count, 'node')}, {text}" for text, count in found)
+        cells = (f"{len(alike):,}", money(cost) if month else "", month, f"{text}{example}")
+        lines.append(Line(cells, more, bar=bar))
     count = sum(len(alike) for alike in groups)
-    title = f"What keeps the other {counted(count, 'node')}" if any(going(answer.response)) else "Why"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("nodes", justify="right", no_wrap=True)
-    if costs.known:
-        table.add_column("an hour", justify="right", no_wrap=True)
-    table.add_column("because", overflow="fold")
-    for alike in shown:
-        price = [costs.text(one.node for one in alike)] if costs.known else []
-        found = offenders(answer, alike)
-        example = "" if found else f" [dim](such as {escape(alike[0].node)})[/dim]"
-        table.add_row(f"{len(alike):,}", *price, escape(why(answer, alike)) + example)
-        most = len(found) if answer.verbose else MOST_OFFENDERS
-        for text, count in found[:most]:
-            table.add_row("", *([""] if price else []), f"  [dim]{counted(count, 'node')},[/dim] {escape(text)}")
-        if len(found) > most:
-            table.add_row("", *([""] if price else []), f"  [dim]and {len(found) - most:,} more[/dim]")
-    if len(groups) > len(shown):
-        rest = sum(len(alike) for alike in groups[len(shown) :])
-        table.add_row(f"{rest:,}", *([""] if costs.known else []), "for other reasons (--verbose shows all)")
-    return table
-
-
-def _all(nodes: Sequence[plan_pb2.NodeVerdict]) -> Table:
-    """Return every node that stays, with codes."""
-    table = Table(title="All nodes that stay", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in ("node", "used", "because"):
-        table.add_column(column, justify="right" if column == "used" else "left", overflow="fold")
-    for one in nodes:
-        pod = f", pod {one.blocking_pod}" if one.blocking_pod else ""
-        detail = f": {one.detail}" if one.detail else ""
-        used = percent(one.utilization) if one.HasField("utilization") else ""
-        table.add_row(escape(one.node), used, escape(f"{one.why}{detail}{pod} ({codes_of(one)})"))
-    return table
+    return without_empty_columns(
+        Table(
+            f"What keeps the other {counted(count, 'node')}" if any(going(answer.response)) else "What keeps nodes",
+            ("nodes", "an hour", "a month", "because"),
+            tuple(lines),
+            _NOTE if costs.is_shown else "",
+            sentences=("because",),
+            is_folded=True,
+            most=MOST_REASONS,
+            most_more=MOST_OFFENDERS,
+            heading=3,
+            bars="What keeps nodes, by their price a month" if costs.is_shown else "What keeps nodes",
+        )
+    )

@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rich.console import RenderableType
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 from trimtab.reason_texts import clauses
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -20,28 +17,25 @@ _SHOWN: Final = 10
 """Requests that are shown without --verbose."""
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield the parts of the answer, top to bottom."""
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
+    """Yield which groups grow, what is given back, and the answers, those to requests that lack something first."""
     decision = answer.response.capacity_requests
     if decision.result == _Result.CAPACITY_REQUESTS_NONE and not decision.HasField("release"):
         return
-    yield f"[bold]ProvisioningRequests:[/bold] {RESULTS[decision.result]}"
-    lacking = [one for one in decision.requests if one.outcome not in _HOLDING]
-    others = [one for one in decision.requests if one.outcome in _HOLDING]
-    shown = [*lacking, *others]
-    for one in shown if answer.verbose else shown[:_SHOWN]:
-        yield escape(f"  {sentence(one)}")
-    if len(shown) > _SHOWN and not answer.verbose:
-        yield f"  and {len(shown) - _SHOWN:,} more (--verbose)"
+    yield Sentence(f"ProvisioningRequests: {RESULTS[decision.result]}.", Style.HEADLINE)
     for split in decision.splits:
-        cost = f", {money(split.price_per_hour)} an hour" if split.price_per_hour else ""
+        cost = f", {answer.costs.amount(split.price_per_hour)} an hour" if split.price_per_hour else ""
         grows = f"{split.current_size} to {split.new_size} (max {split.max_size})"
         names = [f"{one.namespace}/{one.name}" for one in decision.requests if _grows(one, split.node_group)]
-        yield escape(f"  {split.node_group} grows from {grows} for {some(names)}{cost}")
+        yield Sentence(f"{split.node_group} grows from {grows} for {some(names)}{cost}.")
     if decision.release.nodes:
-        yield escape(f"  given back at once: {some(list(decision.release.nodes))}")
+        yield Sentence(f"Given back at once: {some(list(decision.release.nodes))}.")
     for group, count in sorted(decision.release.upcoming.items()):
-        yield escape(f"  given back at once: {count} still to come of {group}")
+        yield Sentence(f"Given back at once: {count} still to come of {group}.")
+    ordered = sorted(decision.requests, key=lambda one: one.outcome in _HOLDING)
+    lines = rows([(f"{one.namespace}/{one.name}", f"{OUTCOMES[one.outcome]}: {one.detail}") for one in ordered])
+    columns = ("request", "answer")
+    yield Table("ProvisioningRequests", columns, lines, sentences=columns, most=_SHOWN)
 
 
 _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED, Outcome.CONSUMED))
@@ -50,8 +44,3 @@ _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING,
 def _grows(one: plan_pb2.CapacityRequestAnswer, group: str) -> bool:
     """Return whether a node group grows for a request."""
     return one.needs_new_nodes and any(place.node_group == group for place in one.places)
-
-
-def sentence(one: plan_pb2.CapacityRequestAnswer) -> str:
-    """Return what is answered to a request."""
-    return f"{one.namespace}/{one.name} {OUTCOMES[one.outcome]}: {one.detail}"

@@ -90,6 +90,15 @@ class Costs:
         """Number of nodes without a price."""
         return self._summary.now.unpriced_node_count
 
+    def amount(self, per_hour: float) -> str:
+        """Return an amount of money with its currency, if that is told."""
+        return f"{money(per_hour)}{self.named}"
+
+    @property
+    def named(self) -> str:
+        """The currency behind an amount: " USD", "" = not told."""
+        return f" {self.currency}" if self.currency else ""
+
     def of(self, nodes: Iterable[str]) -> float:
         """Return the hourly cost of some nodes; a node without price counts as 0."""
         return sum(self._by_node.get(node, 0.0) for node in nodes)

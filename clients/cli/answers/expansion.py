@@ -2,15 +2,12 @@
 the decision: the next one is used only while several options are rated equal.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
-
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -52,39 +49,28 @@ def lost_because(option: plan_pb2.ScaleUpOption) -> str:
     return f"worse by {_with_score(option, option.decided_by)}"
 
 
-def render(decision: plan_pb2.ScaleUpDecision) -> Iterator[RenderableType]:
+def tables(decision: plan_pb2.ScaleUpDecision) -> Iterator[Table]:
     """Yield a table of the options of each choice, and one of the groups that have none."""
     by_choice: dict[int, list[plan_pb2.ScaleUpOption]] = {}
     for option in decision.options:
         by_choice.setdefault(option.choice, []).append(option)
+    words = ("node group", "because")
     for number, options in sorted(by_choice.items()):
-        yield ""
-        yield _options(f"Choice {number + 1}", options)
+        columns = ("node group", "nodes", "pods", "an hour", "because")
+        yield Table(f"Choice {number + 1}", columns, rows(list(map(_cells, options))), sentences=words, is_extra=True)
     if decision.excluded:
-        yield ""
-        table = _table("Node groups without an option", "node group", "because")
-        for group, reason in sorted(decision.excluded.items()):
-            code = reason_pb2.NodeGroupReason.Code.Name(reason)
-            table.add_row(escape(group), f"{NODE_GROUP_SENTENCES[reason]} ({code})")
-        yield table
+        lines = [
+            (group, f"{NODE_GROUP_SENTENCES[reason]} ({reason_pb2.NodeGroupReason.Code.Name(reason)})")
+            for group, reason in sorted(decision.excluded.items())
+        ]
+        yield Table("Node groups without an option", words, rows(lines), sentences=words, is_extra=True)
 
 
-def _options(title: str, options: Sequence[plan_pb2.ScaleUpOption]) -> Table:
-    """Return a row for each option."""
-    table = _table(title, "node group", "nodes", "pods", "an hour", "because")
-    for option in options:
-        price = money(option.price_per_hour) if option.HasField("price_per_hour") else ""
-        text = f"[green]chosen[/green], {_with_score(option, _last(option))}" if option.chosen else lost_because(option)
-        table.add_row(escape(option.node_group), f"{option.node_count:,}", f"{option.pod_count:,}", price, text)
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        right = column in ("nodes", "pods", "an hour")
-        table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    return table
+def _cells(option: plan_pb2.ScaleUpOption) -> tuple[str, ...]:
+    """Return an option as a row."""
+    price = money(option.price_per_hour) if option.HasField("price_per_hour") else ""
+    text = f"chosen, {_with_score(option, _last(option))}" if option.chosen else lost_because(option)
+    return option.node_group, f"{option.node_count:,}", f"{option.pod_count:,}", price, text
 
 
 def _last(option: plan_pb2.ScaleUpOption) -> int:

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
-
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 from trimtab.clients.cli.sentences import POD_COST_SENTENCES
 from trimtab.places import ranks_of
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -17,21 +14,17 @@ MOST_GROUPS, MOST_PODS = 5, 6
 _Strategy = plan_pb2.PodCostStrategy.Code
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield the headline, a table of the ranked groups, and why others are not ranked."""
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
+    """Yield the headline, tables of the ranked groups, and why others are not ranked."""
     groups = answer.response.pod_costs.groups
     ranked = [group for group in groups if group.complete]
-    yield f"[bold]{headline(answer)}[/bold]"
-    if ranked:
-        yield ""
-        yield from _tables(ranked, answer.verbose)
+    yield Sentence(headline(answer), Style.HEADLINE)
+    yield from _tables(ranked, answer.verbose)
     if any(cost > 0 for group in ranked for cost in group.costs):
-        yield "Pods with a cost above 0 are needed by a running gang: they go last, gang by gang."
-    left = [group for group in groups if not group.complete]
-    for group in left if answer.verbose else left[:MOST_GROUPS]:
-        yield f"{escape(group.owner)} is left to its controller: {_why(group, answer.verbose)}."
-    if len(left) > MOST_GROUPS and not answer.verbose:
-        yield f"… and {len(left) - MOST_GROUPS} more (--verbose shows all)."
+        yield Sentence("Pods with a cost above 0 are needed by a running gang: they go last, gang by gang.")
+    left = [(group.owner, _why(group, answer.verbose)) for group in groups if not group.complete]
+    columns = ("group", "because")
+    yield Table("Groups left to their controllers", columns, rows(left), sentences=columns, most=MOST_GROUPS)
 
 
 def headline(answer: PlanAnswer) -> str:
@@ -46,37 +39,32 @@ def headline(answer: PlanAnswer) -> str:
     return f"{len(ranked):,} of {counted(len(groups), 'group')} {'is' if len(ranked) == 1 else 'are'} ranked: {pods}."
 
 
-def _tables(groups: list[plan_pb2.PodCostGroup], verbose: bool) -> Iterator[RenderableType]:
+def _tables(groups: list[plan_pb2.PodCostGroup], verbose: bool) -> Iterator[Table]:
     """Yield one table for all groups of a target, as its strategies are the same."""
     for number in sorted({group.target for group in groups}):
         mine = [group for group in groups if group.target == number]
         shown = mine if verbose else mine[:MOST_GROUPS]
         title = f"Pods in the order of removal, target {number}{shown_of(len(shown), len(mine))}"
-        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-        table.add_column("group", overflow="fold")
-        table.add_column("pod", overflow="fold")
-        for column in ("cost", *(_name(share) for share in mine[0].shares)):
-            table.add_column(escape(column), justify="right")
-        for group in shown:
-            _add(table, group, len(group.pods) if verbose else MOST_PODS)
-        yield table
+        lines = [cells for group in shown for cells in _rows(group, len(group.pods) if verbose else MOST_PODS)]
+        columns = ("group", "pod", "cost", *(_name(share) for share in mine[0].shares))
+        yield Table(title, columns, rows(lines), sentences=columns[:2], is_folded=True)
 
 
-def _add(table: Table, group: plan_pb2.PodCostGroup, most: int) -> None:
+def _rows(group: plan_pb2.PodCostGroup, most: int) -> Iterator[tuple[str, ...]]:
     columns = [(ranks_of(share.ranks), ranks_of(share.own_ranks)) for share in group.shares]
     for place, pod in enumerate(group.pods[:most]):
         parts = [f"{ranks[place]:.3g} ({own_ranks[place]:g})" for ranks, own_ranks in columns]
-        owner = escape(group.owner) if place == 0 else _remark(group) if place == 1 else ""
-        table.add_row(owner, escape(pod.partition("/")[2]), f"{group.costs[place]}", *parts)
+        owner = group.owner if place == 0 else _remark(group) if place == 1 else ""
+        yield (owner, pod.partition("/")[2], f"{group.costs[place]}", *parts)
     if len(group.pods) > most:
-        table.add_row("", f"[dim]… and {len(group.pods) - most} more[/dim]")
+        yield ("", f"… and {len(group.pods) - most} more", "", *([""] * len(columns)))
 
 
 def _remark(group: plan_pb2.PodCostGroup) -> str:
     """Return remarks on a group besides its order."""
     if group.waits_for:
-        return f"[dim]waits for {escape(group.waits_for)}[/dim]"
-    return "[dim]one at a time[/dim]" if group.ranked_after_each_removal else ""
+        return f"waits for {group.waits_for}"
+    return "one at a time" if group.ranked_after_each_removal else ""
 
 
 def _name(share: plan_pb2.PodCostShare) -> str:
@@ -86,6 +74,6 @@ def _name(share: plan_pb2.PodCostShare) -> str:
 
 def _why(group: plan_pb2.PodCostGroup, verbose: bool) -> str:
     text = POD_COST_SENTENCES[group.reason]
-    detail = f" ({escape(group.detail)})" if group.detail else ""
-    code = f" [dim]{reason_pb2.PodCostGroupReason.Code.Name(group.reason)}[/dim]" if verbose else ""
+    detail = f" ({group.detail})" if group.detail else ""
+    code = f" {reason_pb2.PodCostGroupReason.Code.Name(group.reason)}" if verbose else ""
     return f"{text}{detail}{code}"

@@ -2,25 +2,22 @@
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers import scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.replacement import HINT
+from trimtab.clients.cli.blocks import Block, Sentence, Style
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield one line for each remark."""
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
+    """Yield a sentence for each remark."""
     for text in (*_pods(answer), *answer.response.summary.notes, *_not_asked(answer)):
-        yield f"[dim]Note: {escape(text)}[/dim]"
+        yield Sentence(f"Note: {text}", Style.MUTED)
     if answer.verbose:
-        diagnostics = answer.response.diagnostics
-        yield (
-            f"[dim]{counted(diagnostics.node_count, 'node')} in {counted(diagnostics.node_class_count, 'class')}, "
-            f"{counted(diagnostics.pod_count, 'pod')} in {counted(diagnostics.pod_class_count, 'class')}.[/dim]"
-        )
+        found = answer.response.diagnostics
+        nodes = f"{counted(found.node_count, 'node')} in {counted(found.node_class_count, 'class')}"
+        pods = f"{counted(found.pod_count, 'pod')} in {counted(found.pod_class_count, 'class')}"
+        yield Sentence(f"{nodes}, {pods}.", Style.MUTED)
 
 
 def _pods(answer: PlanAnswer) -> Iterator[str]:

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from rich.console import RenderableType
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted, duration, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.blocks import NO_PODS, Line, Table, on_terminal, rows
+from trimtab.clients.cli.blocks import COLORS, NO_PODS, Block, Chart, Line, Sentence, Style, Table, rows
+from trimtab.clients.cli.plot_figure import PlotFigure, finished
 from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
@@ -46,21 +44,19 @@ class KeptFor(NamedTuple):
     saving_per_hour: float
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
     """Yield the money, the waves, the plans from careful to bold, and what keeps the other nodes."""
     decision = answer.response.replacement
-    yield f"[bold]{escape(headline(answer))}[/bold]"
-    lines = [money_line(answer), unpriced(answer)]
-    yield from filter(None, lines)
+    yield Sentence(headline(answer), Style.HEADLINE)
     if not answer.response.HasField("scale_down") and answer.costs.known and answer.costs.sources:
-        yield f"[dim]{escape(answer.costs.sources)}[/dim]"
+        yield Sentence(answer.costs.sources, Style.MUTED)
+    if text := unpriced(answer):
+        yield Sentence(text)
     if decision.incomplete:
-        yield "The search ended with its time or its bound; a later plan may save more."
-    for table in tables(answer):
-        yield ""
-        yield on_terminal(table, verbose=answer.verbose)
+        yield Sentence("The search ended with its time or its bound; a later plan may save more.")
+    yield from tables(answer)
     if answer.verbose and decision.excluded:
-        yield "No new node of: " + ", ".join(escape(name) for name in sorted(decision.excluded))
+        yield Sentence(f"No new node of: {', '.join(sorted(decision.excluded))}.")
 
 
 def headline(answer: PlanAnswer) -> str:
@@ -70,7 +66,7 @@ def headline(answer: PlanAnswer) -> str:
         return f"No node is replaced: {outcome_text(decision)}."
     leaving, new = figures.removed_node_count, figures.added_node_count
     saved, before = figures.saved_per_hour - figures.bought_per_hour, before_per_hour(answer)
-    currency = f" {answer.costs.currency}" if answer.costs.currency else ""
+    currency = answer.costs.named
     share = f" ({percent(saved / before)})" if before else ""
     what = f"{counted(leaving, 'node')} {'leaves' if leaving == 1 else 'leave'}"
     comes = f"{counted(new, 'new node')} {'comes' if new == 1 else 'come'}" if new else "no new node comes"
@@ -87,19 +83,6 @@ def outcome_text(decision: plan_pb2.ReplacementDecision) -> str:
     names = [one.strip() for one in decision.detail.split(",")]
     detail = "; ".join(_LIMIT_NAMES[one] for one in names) if set(names) <= set(_LIMIT_NAMES) else decision.detail
     return f"{text} ({detail})"
-
-
-def money_line(answer: PlanAnswer) -> str:
-    """Return the lines of money: now, after scale-down alone, with replacement, and the proven bound, an hour and a
-    month; "" = no price is known.
-    """
-    currency = f" {answer.costs.currency}" if answer.costs.currency else ""
-    parts = [f"{text} {money(amount)} ({amount * HOURS_A_MONTH:,.0f})" for text, amount in amounts(answer)]
-    if not parts:
-        return ""
-    first = parts[0].replace(" (", f"{currency} an hour (", 1).replace(")", " a month)", 1)
-    text = "; ".join([first, *parts[1:]])
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def amounts(answer: PlanAnswer) -> list[tuple[str, float]]:
@@ -135,6 +118,43 @@ def groups_text(wave: plan_pb2.ReplacementWave) -> str:
     """Return the new nodes of a wave by node group: "2 of small, 1 of large"."""
     counts = Counter(one.node_group for one in wave.new_nodes)
     return ", ".join(f"{count} of {group}" for group, count in sorted(counts.items()))
+
+
+def frontier_chart(answer: PlanAnswer) -> Chart | None:
+    """Return what the cluster costs an hour over the pods that each plan moves, None = there are no plans."""
+    decision = answer.response.replacement
+    if not decision.frontier:
+        return None
+    figures, before = answer.figures(plan_pb2.Decision.REPLACEMENT), before_per_hour(answer)
+    plans = [(one.evicted_pod_count, round(before - one.saving_per_hour, 4)) for one in decision.frontier]
+    texts = [f"{one.leaving_node_count} leave, {one.new_node_count} come" for one in decision.frontier]
+    figure, bound = PlotFigure(), round(before - figures.most_saved_per_hour, 4)
+    points = [(0, round(before, 4)), *plans]
+    figure.add_scatter(
+        x=[x for x, _ in points], y=[y for _, y in points], name="plans", mode="lines", line={"color": COLORS[0]}
+    )
+    for name, symbol, size in (("other plans", "circle", 9), ("chosen", "star", 16)):
+        found = [
+            (plan, text)
+            for plan, text, one in zip(plans, texts, decision.frontier, strict=True)
+            if one.chosen == (name == "chosen")
+        ]
+        if found:
+            figure.add_scatter(
+                x=[plan[0] for plan, _ in found],
+                y=[plan[1] for plan, _ in found],
+                text=[text for _, text in found],
+                name=name,
+                mode="markers",
+                hovertemplate="%{text}<extra></extra>",
+                marker={"symbol": symbol, "color": COLORS[2 if name == "chosen" else 1], "size": size},
+            )
+    if figures.HasField("most_saved_per_hour"):
+        line = {"color": COLORS[4], "dash": "dot"}
+        figure.add_scatter(x=[0, points[-1][0]], y=[bound, bound], name="no cluster below", mode="lines", line=line)
+    told = "; ".join(f"{money(cost)} with {pods:,} pods moved" for pods, cost in points)
+    title = "What replacement saves for how many moves"
+    return Chart(title, f"Cost of an hour: {told}.", finished(figure, "cost of an hour", "pods moved"))
 
 
 def wave_rows(answer: PlanAnswer, most_names: int = 2) -> Iterator[tuple[str, ...]]:
@@ -204,8 +224,10 @@ def example(kept: KeptFor) -> str:
 
 
 def tables(answer: PlanAnswer) -> Iterator[Table]:
-    """Yield the waves, the nodes that leave, the plans from careful to bold, and what keeps the other nodes."""
+    """Yield money, waves, the nodes that leave, the plans from careful to bold, and what keeps the other nodes."""
     decision = answer.response.replacement
+    money_lines = [(text, money(hour), f"{hour * HOURS_A_MONTH:,.0f}") for text, hour in amounts(answer)]
+    yield Table("What the cluster costs", ("", "an hour", "a month"), rows(money_lines), sentences=("",))
     if decision.waves:
         yield Table("Waves", WAVE_COLUMNS, rows(list(wave_rows(answer))), WAVES_NOTE, sentences=WAVE_COLUMNS[1:3])
         yield _leaving(answer)

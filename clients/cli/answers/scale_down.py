@@ -3,26 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, some
-from trimtab.clients.cli.answers import advice as advice_table
 from trimtab.clients.cli.answers import blockers
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.blocks import NO_PODS, NOW, Line, Table, on_terminal, without_empty_columns
+from trimtab.clients.cli.blocks import NO_PODS, NOW, Block, Line, Sentence, Style, Table, without_empty_columns
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s
-from trimtab.clients.verdicts import going, staying
+from trimtab.clients.verdicts import going
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
-MOST_ROWS, MOST_ADVICE = 10, 3
-"""Rows of tables without `--verbose`: of nodes, of advice."""
+MOST_ROWS = 10
+"""Nodes that are shown without `--verbose`."""
 _Reason = reason_pb2.UnremovableReason
 _Result = reason_pb2.ScaleDownResult
-TELLING_RESULTS = (
+_TELLING_RESULTS = (
     _Result.SCALE_DOWN_ERROR,
     _Result.SCALE_DOWN_NOT_TRIED,
     _Result.SCALE_DOWN_IN_COOLDOWN,
@@ -32,27 +28,25 @@ TELLING_RESULTS = (
 """Results that tell more than the numbers of nodes do."""
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
     """Yield the headline, the nodes that can go, and what keeps the others."""
     decision = answer.response.scale_down
-    yield f"[bold]{headline(answer)}[/bold]"
-    yield from _objective(answer)
-    yield from _moves(decision)
-    yield from _when(answer)
+    yield Sentence(headline(answer), Style.HEADLINE)
+    yield from map(Sentence, (*_objective(answer), *_moves(decision), *_when(answer)))
     if answer.costs.known and answer.costs.sources:
-        yield f"[dim]{escape(answer.costs.sources)}[/dim]"
-    if decision.result in TELLING_RESULTS:
-        detail = f": {escape(decision.detail)}" if decision.detail else ""
-        yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
-    if any(going(answer.response)):
-        yield ""
-        yield on_terminal(unneeded_table(answer), verbose=answer.verbose)
-    if any(staying(answer.response)):
-        yield ""
-        yield from blockers.render(answer)
-    if answer.advice is not None and (answer.advice.advice or answer.advice.together):
-        yield ""
-        yield from advice_table.render(answer.advice, MOST_ROWS if answer.verbose else MOST_ADVICE)
+        yield Sentence(answer.costs.sources, Style.MUTED)
+    if told := telling_result(decision):
+        yield Sentence(told, Style.WARNING)
+    yield unneeded_table(answer)
+    yield blockers.reasons_table(answer)
+
+
+def telling_result(decision: plan_pb2.ScaleDownDecision) -> str:
+    """Return the result as a sentence, if it tells more than the numbers of nodes do; else ""."""
+    if decision.result not in _TELLING_RESULTS:
+        return ""
+    text, detail = RESULT_SENTENCES[decision.result], f": {decision.detail}" if decision.detail else ""
+    return f"{text[:1].upper()}{text[1:]}{detail}."
 
 
 def headline(answer: PlanAnswer) -> str:
@@ -92,9 +86,7 @@ def _saving(answer: PlanAnswer, nodes: Sequence[str]) -> str:
         return f"{frees}: {worth} ({costs.assumption})."
     month = f"{saved * HOURS_A_MONTH:,.0f}"
     share = f" ({percent(saved / costs.total)})" if costs.total else ""
-    unknown = f"; {counted(costs.unknown_count, 'node')} without a price" if costs.unknown_count else ""
-    named = f" {costs.currency}" if costs.currency else ""
-    return f"That saves {money(saved)} of {money(costs.total)}{named} an hour{share}, {month} a month{unknown}."
+    return f"That saves {money(saved)} of {costs.amount(costs.total)} an hour{share}, {month} a month."
 
 
 def _capacity(answer: PlanAnswer, nodes: Sequence[str], resource: str) -> int:
@@ -121,7 +113,7 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
         yield f"{len(timed):,} could be removed {in_time}{_at_most(answer, len(timed))}.{more}"
     others = Counter(one.detail or one.why for one in waiting if one not in timed)
     for text, count in others.most_common(3):
-        yield f"{_go(count)} later: {escape(text)}."
+        yield f"{_go(count)} later: {text}."
     yield from _later_waves(answer)
 
 
@@ -159,7 +151,9 @@ def unneeded_table(answer: PlanAnswer) -> Table:
         lines.append(Line(cells))
     columns = ("node", "an hour", "used", "pods", "when", "its pods go to")
     words = ("node", "when", "its pods go to")
-    return without_empty_columns(Table("What can go", columns, tuple(lines), sentences=words, most=MOST_ROWS))
+    return without_empty_columns(
+        Table("What can go", columns, tuple(lines), sentences=words, is_folded=True, most=MOST_ROWS)
+    )
 
 
 def _moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
@@ -171,8 +165,3 @@ def _moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
     else:
         text = f"in {duration(remaining_s(node, answer.now_ns))}" if node.HasField("goes_at") else "later"
     return f"{text} ({_Reason.Code.Name(node.reason)})" if answer.verbose else text
-
-
-def _sentence(clause: str) -> str:
-    """Return a clause with a capital letter."""
-    return clause[:1].upper() + clause[1:]

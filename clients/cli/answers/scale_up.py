@@ -3,15 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.gangs import lacking_lines
-from trimtab.clients.cli.blocks import Line, Table, on_terminal, without_empty_columns
+from trimtab.clients.cli.blocks import Block, Line, Sentence, Style, Table, without_empty_columns
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
 from trimtab.places import count_places, shortfalls
@@ -23,25 +20,18 @@ MOST_ROWS = 10
 _Result = reason_pb2.ScaleUpResult
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
     """Yield the headline, the node groups that grow, and the pods that stay pending."""
     decision = answer.response.scale_up
     if answer.response.HasField("scale_down") and is_quiet(decision):
         return
-    yield f"[bold]{escape(headline(answer))}[/bold]"
-    yield from map(escape, without_new_nodes(decision))
-    yield from map(escape, lacking_lines(decision, every=answer.verbose))
-    if decision.splits:
-        yield ""
-        yield on_terminal(growth_table(answer), verbose=answer.verbose)
-        lost = sum(not option.chosen for option in decision.options)
-        if lost and not answer.verbose:
-            yield f"[dim]{counted(lost, 'other option')} lost (--verbose shows why).[/dim]"
-    if decision.unschedulable:
-        yield ""
-        yield on_terminal(pending_table(answer), verbose=answer.verbose)
-    if answer.verbose:
-        yield from expansion.render(decision)
+    yield Sentence(headline(answer), Style.HEADLINE)
+    yield from map(Sentence, (*without_new_nodes(decision), *lacking_lines(decision, every=answer.verbose)))
+    lost = sum(not option.chosen for option in decision.options)
+    remark = f"{counted(lost, 'other option')} lost: --verbose shows why." if lost and not answer.verbose else ""
+    yield growth_table(answer)._replace(note=remark)
+    yield pending_table(answer)
+    yield from expansion.tables(decision)
 
 
 def is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
@@ -93,7 +83,7 @@ def _cost(answer: PlanAnswer) -> str:
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
     # Known and assumed prices are never added.
     change = f" ({money(after - more)} → {money(after)})" if costs.known else ""
-    return f" That costs {money(more)} an hour{change}, {HOURS_A_MONTH * more:,.0f} a month{without}."
+    return f" That costs {costs.amount(more)} an hour{change}, {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
 def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:

@@ -4,13 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
-
 from trimtab.clients.cli.amounts import amount, named_amount, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import clauses
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -19,20 +16,20 @@ _Result = reason_pb2.SlackResult
 RESULTS = clauses(_Result)
 
 
-def render(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield the parts of the answer, top to bottom."""
+def blocks(answer: PlanAnswer) -> Iterator[Block]:
+    """Yield the result, the amounts, the sets of placeholders, and what was in the way."""
     slack = answer.response.slack
-    yield f"[bold]Slack:[/bold] {RESULTS[slack.result]}"
+    yield Sentence(f"Slack: {RESULTS[slack.result]}.", Style.HEADLINE)
     if slack.desired:
-        yield f"  requested: at least {_amounts(slack.desired)}"
-        yield f"  kept free: {kept_free(slack)}{_price(slack)}"
-    if slack.placeholders:
-        yield _table(slack.placeholders, every=answer.verbose)
-    yield from (escape(f"  {one.object}: {gangs_present(one)}") for one in slack.objects if one.asked_gang_count)
+        yield Sentence(f"Requested: at least {_amounts(slack.desired)}.")
+        yield Sentence(f"Kept free: {kept_free(slack)}{_price(answer)}.")
+    for one in slack.objects:
+        if one.asked_gang_count:
+            yield Sentence(f"{one.object}: {gangs_present(one)}.")
     if slack.pushed_out:
-        yield escape(f"  displaced from their nodes: {some(list(slack.pushed_out))}")
-    for problem in slack.problems:
-        yield escape(f"  ! {problem}")
+        yield Sentence(f"Displaced from their nodes: {some(list(slack.pushed_out))}.")
+    yield from (Sentence(f"! {problem}", Style.WARNING) for problem in slack.problems)
+    yield _table(slack.placeholders, every=answer.verbose)
 
 
 def kept_free(slack: plan_pb2.SlackDecision) -> str:
@@ -61,27 +58,24 @@ def _amounts(amounts: Mapping[str, int]) -> str:
     return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
 
 
-def _price(slack: plan_pb2.SlackDecision) -> str:
-    if not slack.price_per_hour:  # unknown, or nothing
+def _price(answer: PlanAnswer) -> str:
+    hour = answer.response.slack.price_per_hour
+    if not hour:  # unknown, or nothing
         return ""
-    monthly = money(HOURS_A_MONTH * slack.price_per_hour)
-    return f", which costs {money(slack.price_per_hour)} an hour, {monthly} a month"
+    return f", which costs {answer.costs.amount(hour)} an hour, {money(HOURS_A_MONTH * hour)} a month"
 
 
 def _table(placeholders: Sequence[plan_pb2.Placeholder], every: bool) -> Table:
     """Return a row for each set: the size of its placeholders, how many there are, and where."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("room for")
-    table.add_column("blocks")
-    table.add_column("number", justify="right")
-    table.add_column("waiting", justify="right")
-    table.add_column("on nodes")
-    for name, rows in groupby(placeholders, key=set_of):
-        found = list(rows)
+    lines = []
+    for name, alike in groupby(placeholders, key=set_of):
+        found = list(alike)
         nodes = Counter(one.node for one in found if one.node)
         shown = [f"{node} ({times})" if times > 1 else node for node, times in sorted(nodes.items())]
         where = ", ".join(shown) if every else some(shown)
         held = f"{amount('cpu', found[0].cpu_milli)}, {amount('memory', found[0].memory_bytes)}"
         waiting = sum(not one.node for one in found)
-        table.add_row(escape(name), held, f"{len(found):,}", f"{waiting:,}" if waiting else "", escape(where))
-    return table
+        lines.append((name, held, f"{len(found):,}", f"{waiting:,}" if waiting else "", where))
+    columns = ("room for", "blocks", "number", "waiting", "on nodes")
+    words = ("room for", "blocks", "on nodes")
+    return Table("Room that slack holds", columns, rows(lines), sentences=words)

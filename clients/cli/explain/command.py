@@ -10,11 +10,10 @@ from pathlib import Path
 
 from trimtab.clients.advice import AdviceOptions, explain_workload
 from trimtab.clients.advice.workloads import WorkloadName
-from trimtab.clients.cli.answers.any_decision import naming
-from trimtab.clients.cli.answers.any_decision import render as render_fields
+from trimtab.clients.cli.answers.any_decision import blocks, naming
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_document, node_lines
-from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, gang_lines, group_keys
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
@@ -40,6 +39,7 @@ from trimtab.clients.cli.fit import fit
 from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.terminal import printed
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
@@ -277,7 +277,7 @@ def _print_node(
     stays = any(one.node == name for one in staying(answer))
     homeless = _homeless(planner, view, name, answer, request) if stays else frozenset[str]()
     explanation = explain_node(view, name, answer, request, homeless)
-    others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
+    others = {field: naming(result, name) for field, result in without_blocks(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}
     replaced = explain_replacement(name, answer, is_asked=is_asked) if answer.HasField("replacement") else None
     if output is not Format.TABLE:
@@ -293,7 +293,7 @@ def _print_node(
         console.print()
         print_lines(console, replacement_lines(replaced))
     for field, part in found.items():
-        console.print("", *render_fields(field, part, verbose=True), sep="\n")
+        console.print("", *printed(blocks(field, part), verbose=True), sep="\n")
     node = explanation.verdict
     if node.reason != reason_pb2.UnremovableReason.NO_PLACE_TO_MOVE_PODS:
         return

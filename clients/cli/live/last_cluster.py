@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.cli.answers.page import print_answer
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView

@@ -3,13 +3,13 @@
 import time
 from datetime import datetime
 
-from rich.table import Table
-
+from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import LoadOptions
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
+from trimtab.clients.cli.terminal import table_on_terminal
 from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, run
@@ -82,13 +82,11 @@ def _print(bursts: list[MeasuredBurst], form: Format) -> None:
     if form is not Format.TABLE:
         print_document({"bursts": documents}, form)
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
     heads = ("burst", "pods", "scheduled", "at once", "median wait", "longest wait", "nodes before", "most", "after")
-    for head in heads:
-        table.add_column(head, justify="right")
+    cells = []
     for one in documents:
         waits = ["-" if one[key] is None else f"{one[key]:g} s" for key in ("medianWaitS", "longestWaitS")]
         counts = [str(one[key]) for key in ("number", "pods", "scheduled", "atOnce")]
         nodes = [str(one[key]) for key in ("nodesBefore", "nodesMost", "nodesAfter")]
-        table.add_row(*counts, *waits, *nodes)
-    stdout_console().print(table)
+        cells.append((*counts, *waits, *nodes))
+    stdout_console().print(table_on_terminal(Table("", heads, rows(cells))))

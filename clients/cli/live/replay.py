@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import ReplayOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
 from trimtab.clients.cli.planners import open_link
+from trimtab.clients.cli.terminal import table_on_terminal
 from trimtab.clients.in_process_planner import choose_option
 from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
 from trimtab.common.documents.bounded_input import STANDARD_INPUT, open_input
@@ -146,12 +147,10 @@ def _print(count: int, differences: list[Difference], output: Format) -> None:
     if not differences:
         console.print(f"{count} rounds, no difference")
         return
-    from rich.table import Table
-
-    table = Table("round", "path", "recorded", "replayed")
-    for one in differences[:MOST_SHOWN]:
-        table.add_row(str(one.round), escape(one.path), escape(_short(one.recorded)), escape(_short(one.replayed)))
-    console.print(table)
+    shown = differences[:MOST_SHOWN]
+    cells = [(str(one.round), one.path, _short(one.recorded), _short(one.replayed)) for one in shown]
+    columns = ("round", "path", "recorded", "replayed")
+    console.print(table_on_terminal(Table("", columns, rows(cells), sentences=columns[1:])))
     if len(differences) > MOST_SHOWN:
         note(f"{len(differences) - MOST_SHOWN} more differences; -o json shows all")
 

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,16 +17,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
+from trimtab.clients.cli.terminal import table_on_terminal
 from trimtab.clients.loop.status_map import KEY
 from trimtab.common.documents.loading import DocumentError, load_document
 from trimtab.common.documents.output import escaped
@@ -216,7 +217,7 @@ def _replacements(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[
     if not found.replacements:
         return
     yield f"\n[bold]{counted(len(found.replacements), 'replacement')}[/bold], in progress or ended recently"
-    table = _table("leaving", "new nodes", "stage", "for", "saved an hour", "why")
+    cells = []
     latest = sorted(found.replacements, key=lambda one: -one.stage_time.ToMilliseconds())
     for one in latest[:MOST_FINISHED]:
         stage = actuator_pb2.ReplacementStage.Code.Name(one.stage).lower().replace("_", " ")
@@ -225,19 +226,19 @@ def _replacements(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[
         saved = money(one.achieved_saving_per_hour) if one.HasField("achieved_saving_per_hour") else ""
         reason = reason_pb2.ReplacementReason.Code.Name(one.reason) if one.reason else ""
         why = f"{reason} {one.detail}".strip()
-        table.add_row(*map(escape, (leaving, new, stage, _age(one.stage_time, now_s), saved, why)))
-    yield table
+        cells.append((leaving, new, stage, _age(one.stage_time, now_s), saved, why))
+    yield _table(cells, "leaving", "new nodes", "stage", "for", "saved an hour", "why")
 
 
-def _nodes(deletions: Any, now_s: float) -> Table:
-    table = _table("node", "node group", "state", "for", "pods gone", "why")
+def _nodes(deletions: Any, now_s: float) -> RenderableType:
+    cells = []
     for one in deletions:
         state = actuator_pb2.DeletionState.Code.Name(one.state).lower().replace("_", " ")
         reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
         gone = f"{one.pods_gone_count} of {one.pods_total_count}" if one.drain else "empty"
         why = f"{reason} {one.detail}".strip()
-        table.add_row(*map(escape, (one.node, one.node_group, state, _age(one.state_time, now_s), gone, why)))
-    return table
+        cells.append((one.node, one.node_group, state, _age(one.state_time, now_s), gone, why))
+    return _table(cells, "node", "node group", "state", "for", "pods gone", "why")
 
 
 def _evictions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RenderableType]:
@@ -245,22 +246,22 @@ def _evictions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[Ren
     if not found.recent_evictions:
         return
     yield f"\n[bold]{counted(len(found.recent_evictions), 'recent eviction')}[/bold]"
-    table = _table("pod", "of", "node", "ago")
+    cells = []
     for one in list(found.recent_evictions)[: -MOST_EVICTIONS - 1 : -1]:
         of = f"{one.owner_kind}/{one.owner_name}" if one.owner_kind else ""
-        table.add_row(*map(escape, (f"{one.namespace}/{one.name}", of, one.node, _age(one.evict_time, now_s))))
-    yield table
+        cells.append((f"{one.namespace}/{one.name}", of, one.node, _age(one.evict_time, now_s)))
+    yield _table(cells, "pod", "of", "node", "ago")
 
 
-def _groups(found: actuator_pb2.ActuatorStatus, now_s: float) -> Table:
+def _groups(found: actuator_pb2.ActuatorStatus, now_s: float) -> RenderableType:
     """Return the node groups with their back-offs and prices."""
-    table = _table("node group", "size", "wanted", "least", "most", "going", "an hour", "back-off")
+    cells = []
     for one in found.node_groups:
         backoff = _backoff(one, now_s)
         cost = money(one.price_per_hour * one.instance_count) if one.HasField("price_per_hour") else ""
         sizes = (one.instance_count, one.target_size, one.min_size, one.max_size, one.deletion_count)
-        table.add_row(escape(one.id), *map(str, sizes), cost, escape(backoff))
-    return table
+        cells.append((one.id, *map(str, sizes), cost, backoff))
+    return _table(cells, "node group", "size", "wanted", "least", "most", "going", "an hour", "back-off")
 
 
 def _backoff(group: actuator_pb2.NodeGroupStatus, now_s: float) -> str:
@@ -273,8 +274,5 @@ def _backoff(group: actuator_pb2.NodeGroupStatus, now_s: float) -> str:
     return f"{duration(max(0.0, left_s))} left: {group.health_detail}"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column)
-    return table
+def _table(cells: Sequence[tuple[str, ...]], *columns: str) -> RenderableType:
+    return table_on_terminal(Table("", columns, rows(cells), sentences=columns))

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from trimtab.clients.cli.report.page import COLORS, Chart
-from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.clients.cli.blocks import COLORS, Chart
+from trimtab.clients.cli.plot_figure import PlotFigure, finished
 from trimtab.clients.simulation.recommendation import FIGURES
 
 Json = dict[str, Any]
@@ -206,14 +206,3 @@ def _shares(resource: str, samples: Json) -> list[float]:
 
 
 _UNIT = {"cpu": "Milli", "memory": ""}
-
-
-def finished(figure: PlotFigure, unit: str, x_title: str = "") -> str:
-    """Return a figure's JSON with its axes."""
-    figure.update_layout(
-        showlegend=len(figure.data) > 1,
-        hovermode="closest" if unit.startswith("nodes") or x_title else "x",
-        yaxis={"title": {"text": unit}},
-        xaxis={"title": {"text": x_title}} if x_title else {"type": "date"},
-    )
-    return figure.to_json()

@@ -1,16 +1,30 @@
 """`-o html=FILE`: read a simulation's result, recorded rounds or a cluster, write one page."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trimtab.clients.cli.advice import advice_beside, plans_beside
+from trimtab.clients.cli.advice import MOST_BESIDE, advice_beside
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.blocks import Line, Table, without_empty_columns
+from trimtab.clients.cli.answers.maps import maps, recorded
+from trimtab.clients.cli.answers.page import plan_page
+from trimtab.clients.cli.blocks import (
+    AnswerPage,
+    Block,
+    Chart,
+    DecisionList,
+    Facts,
+    Maps,
+    RecordedDecision,
+    Sentence,
+    Style,
+    Table,
+    rows,
+    without_empty_columns,
+)
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
@@ -18,17 +32,14 @@ from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_off
-from trimtab.clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
-from trimtab.clients.cli.report.clusters import clusters_page
 from trimtab.clients.cli.report.drains import drain_charts, drain_tables
 from trimtab.clients.cli.report.gangs import gang_charts, gang_tables
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
-from trimtab.clients.cli.report.maps import maps, recorded
-from trimtab.clients.cli.report.page import Chart, Map, ReportPage, ShownDecision, rendered
+from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
-from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
-from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
+from trimtab.clients.cli.several_clusters import clusters_page, plan_each, refuse_failed
+from trimtab.clients.cli.simulate.table import MOST_COLUMNS, figures_table, subject
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
@@ -45,6 +56,7 @@ from trimtab.common.documents.output import write_whole
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.common.rpc.extras import MissingExtraError, require_extra
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
@@ -58,18 +70,18 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     require_extra("report", "-o html=FILE")
     if len(options.clusters) > 1:
         _check_overlay(0, from_start)
-        clusters = plan_each(options, most_plans=plans_beside)
-        write_page(out, clusters_page(clusters, options.title))
+        clusters = plan_each(options, most_plans=lambda _: MOST_BESIDE)
+        write_page(out, clusters_page(clusters, with_pictures=True), options.title)
         refuse_failed(clusters)
         return
     write_page(out, _page(options, from_start), options.title)
 
 
-def write_page(out: Path, page: ReportPage, title: str = "") -> None:
+def write_page(out: Path, page: AnswerPage, title: str = "") -> None:
     """Write a page, with another title if there is one. Errors: FailedError."""
     require_extra("report", "-o html=FILE")
     if title:
-        page = replace(page, title=title)
+        page = page._replace(title=title)
     try:
         write_whole(out, rendered(page).encode())
     except OSError as error:
@@ -77,7 +89,7 @@ def write_page(out: Path, page: ReportPage, title: str = "") -> None:
     note(f"{out} is written; it needs no network")
 
 
-def _page(options: CommandOptions, from_start: bool) -> ReportPage:
+def _page(options: CommandOptions, from_start: bool) -> AnswerPage:
     recordings = [path for path in options.files if path != STANDARD_INPUT and has_rounds(path)]
     if recordings and len(recordings) == len(options.files):
         _note_offers(options, "recorded rounds have their node groups")
@@ -130,7 +142,7 @@ def merged(named: Sequence[tuple[Path, Json]]) -> Json:
     return {"runs": [run for _, run in runs]}
 
 
-def over_time(options: CommandOptions, from_start: bool = False) -> ReportPage:
+def over_time(options: CommandOptions, from_start: bool = False) -> AnswerPage:
     """Return the page of one recording, with what its last cluster could save, or of several overlaid; that of one
     round is the page of its cluster.
     """
@@ -149,15 +161,19 @@ def over_time(options: CommandOptions, from_start: bool = False) -> ReportPage:
             result["settings"]["name"] = str(path)
     names = [one["settings"]["name"] for one in results]
     rounds = "; ".join(_rounds_text(one, len(results) > 1) for one in results)
-    page = ReportPage(
-        title=f"Recording: {', '.join(names)}",
-        headline=f"{rounds}.{_overlay(results, from_start)}",
-        tables=[_columns_of(results)],
-        charts=[*charts(results, from_start=from_start), *drain_charts(results)],
-        decisions=_named_decisions(results),
-        details=[table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)],
+    last = _last_blocks(_last_answer(options, histories[0])) if len(histories) == 1 else ()
+    return AnswerPage(
+        f"Recording: {', '.join(names)}",
+        (
+            Sentence(f"{rounds}.{_overlay(results, from_start)}", Style.HEADLINE),
+            figures_table(results),
+            *charts(results, from_start=from_start),
+            *drain_charts(results),
+            *last,
+            *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
+            *_named_decisions(results),
+        ),
     )
-    return _with_last(page, _last_answer(options, histories[0])) if len(histories) == 1 else page
 
 
 def _overlay(results: Sequence[Json], from_start: bool) -> str:
@@ -180,22 +196,16 @@ def _rounds_text(result: Json, is_named: bool) -> str:
     return f"{result['settings']['name']}: {text}, {nodes}" if is_named else f"{text}, {nodes}"
 
 
-def _with_last(page: ReportPage, answer: PlanAnswer) -> ReportPage:
-    """Return a page of a recording with what the last cluster could save, what blocks it, and what to change."""
-    last = cluster_page(answer)
+def _last_blocks(answer: PlanAnswer) -> Iterator[Block]:
+    """Yield what the last cluster of a recording could save, what blocks it, and what to change."""
     moment = f"At {shown_time(answer.now_ns / 1e9)}, the last round."
-    tables = [one._replace(note=f"{moment} {one.note}".strip()) for one in last.tables]
-    return replace(
-        page,
-        headline=f"{page.headline} {last.headline}",
-        facts=[f"Last round {last.facts[0]}", *last.facts[1:]],
-        figures=last.figures,
-        bars=last.bars,
-        advice=last.advice,
-        maps=last.maps,
-        details=[*tables, *page.details],
-        grid=last.grid,
-    )
+    for block in plan_page(answer, with_pictures=True).blocks:
+        if isinstance(block, Facts):
+            yield Facts((f"Last round {block.texts[0]}", *block.texts[1:]))
+        elif isinstance(block, Table) and not block.is_searchable:
+            yield block._replace(note=f"{moment} {block.note}".strip())
+        else:
+            yield block
 
 
 def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswer:
@@ -218,7 +228,7 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
     return _asked(options, snapshot, request, None if is_new else answer)
 
 
-def simulated(document: Json, from_start: bool = False) -> ReportPage:
+def simulated(document: Json, from_start: bool = False) -> AnswerPage:
     """Return the page of a simulation or a comparison."""
     every: Sequence[Json] = document.get("runs") or [document]
     _check_overlay(len(every), from_start)
@@ -226,41 +236,33 @@ def simulated(document: Json, from_start: bool = False) -> ReportPage:
         document = {**document, "recommendation": document.get("recommendation") or _without_limits(every)}
     results = _shown(every, document)
     names = [one["settings"]["name"] for one in results]
-    return ReportPage(
-        title=f"Simulation: {subject(results[0])}",
-        headline=_headline(every, document.get("recommendation")) + _overlay(results, from_start),
-        tables=[_figures(every, names)],
-        charts=[
+    named, told = list(zip(names, results, strict=True)), _headline(every, document.get("recommendation"))
+    return AnswerPage(
+        f"Simulation: {subject(results[0])}",
+        (
+            Sentence(told + _overlay(results, from_start), Style.HEADLINE),
+            _figures(every, names),
             *_curve(document),
             *charts(results, from_start=from_start),
             *gang_charts(results),
             *reclaim_charts(results),
             *drain_charts(results),
-        ],
-        maps=_maps(results),
-        decisions=_named_decisions(results),
-        details=[
-            *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
-            *(table for name, one in zip(names, results, strict=True) for table in gang_tables(name, one)),
-            *(table for name, one in zip(names, results, strict=True) for table in reclaim_tables(name, one)),
-            *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
-        ],
+            *_maps(results),
+            *(_blockers(name, one) for name, one in named),
+            *(table for name, one in named for table in gang_tables(name, one)),
+            *(table for name, one in named for table in reclaim_tables(name, one)),
+            *(table for name, one in named for table in drain_tables(name, one)),
+            *_named_decisions(results),
+        ),
     )
 
 
 def _figures(results: Sequence[Json], shown: Sequence[str]) -> Table:
-    """Return the figures: a column for each simulation; if there are many, a line for each."""
-    note_ = _loads(results)
-    if len(results) <= MOST_COLUMNS:
-        return _columns_of(results, note_)
-    note_ += f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
-    return Table("Figures", ("", *MAIN_FIGURES), tuple(Line(cells) for cells in lines(results)), note_.strip())
-
-
-def _columns_of(results: Sequence[Json], note_: str = "") -> Table:
-    """Return the figures with a column for each result."""
-    rows = tuple(Line((name, *texts)) for name, texts in figures(results))
-    return Table("Figures", ("", *(one["settings"]["name"] for one in results)), rows, note_)
+    """Return the figures of simulations, with a warning if they had different loads."""
+    subjects = sorted({subject(one) for one in results})
+    loads = f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
+    more = f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
+    return figures_table(results, f"{loads}{more if len(results) > MOST_COLUMNS else ''}".strip())
 
 
 def _shown(results: Sequence[Json], document: Json) -> Sequence[Json]:
@@ -278,34 +280,29 @@ def _without_limits(results: Sequence[Json]) -> Json:
     return as_document(found, [one["settings"]["name"] for one in results], ())
 
 
-def _loads(results: Sequence[Json]) -> str:
-    """Return a warning if simulations had different loads, "" = equal loads."""
-    subjects = sorted({subject(one) for one in results})
-    return f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
-
-
 def _curve(document: Json) -> list[Chart]:
     """Return the trade-off of a comparison that recommends something."""
     found = document.get("recommendation")
     return [trade_off(document["runs"], found)] if found else []
 
 
-def _maps(results: Sequence[Json]) -> list[Map]:
+def _maps(results: Sequence[Json]) -> list[Maps]:
     """Return the cluster before and after one simulation, and after each of several."""
     kept = [(one["settings"]["name"], one.get("packing") or []) for one in results]
     if len(kept) == 1:
         named = list(zip(("Before", "After"), kept[0][1], strict=False))
     else:
         named = [(f"After, {name}", found[-1]) for name, found in kept if found]
-    return maps([(f"{title}, {shown_time(one['time'])}", recorded(one), one["leftOut"]) for title, one in named])
+    found = [(f"{title}, {shown_time(one['time'])}", recorded(one), one["leftOut"]) for title, one in named]
+    return [maps(found)] if found else []
 
 
-def planned(options: CommandOptions) -> ReportPage:
+def planned(options: CommandOptions) -> AnswerPage:
     """Return the page of a plan over a cluster."""
     request = options.request()
     snapshot = options.cluster(request)
     (cluster,) = options.clusters
-    return cluster_page(_asked(options, snapshot, request), cluster.name)
+    return plan_page(_asked(options, snapshot, request), cluster.name, with_pictures=True)
 
 
 def _asked(
@@ -359,14 +356,14 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 
 
-def _named_decisions(results: Sequence[Json]) -> list[tuple[str, list[ShownDecision]]]:
+def _named_decisions(results: Sequence[Json]) -> list[DecisionList]:
     """Return the decisions of each result with a title."""
     titles = [f"Decisions, {one['settings']['name']}" if len(results) > 1 else "Decisions" for one in results]
-    return [(title, _decisions(number, one)) for number, (title, one) in enumerate(zip(titles, results, strict=True))]
+    named = enumerate(zip(titles, results, strict=True))
+    return [DecisionList(title, tuple(_decisions(number, one))) for number, (title, one) in named]
 
 
-def _decisions(number: int, result: Json) -> list[ShownDecision]:
-    found = []
+def _decisions(number: int, result: Json) -> Iterator[RecordedDecision]:
     for index, one in enumerate(result["decisions"]):
         reasons = [(what, _group_words(why_not)) for what, why_not in one.get("reasons", {}).items()]
         if one.get("pods"):
@@ -379,17 +376,26 @@ def _decisions(number: int, result: Json) -> list[ShownDecision]:
         if one.get("again"):
             reasons.append(("decided again", f"in {counted(one['again'], 'round')}, until {shown_time(one['last'])}"))
         identity = f"decision-{number}-{index}"
-        found.append(ShownDecision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons)))
-    return found
+        yield RecordedDecision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons))
 
 
 def _blockers(name: str, result: Json) -> Table:
     """Return why nodes stay at the end, by cost."""
-    lines = [reason_line(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
+    lines = [
+        (
+            _why(one),
+            f"{one['nodes']:,}",
+            money(cost) if (cost := one["pricePerHour"]) else "",
+            f"{cost * HOURS_A_MONTH:,.0f}" if cost else "",
+        )
+        for one in result["blockers"]
+    ]
     possible = result["possibleSavingPerHour"]
     note_ = f"Nodes that were not needed at that moment cost {money(possible)} an hour." if possible else ""
     by = ", by money" if any(one["pricePerHour"] for one in result["blockers"]) else ""
-    return without_empty_columns(Table(f"What keeps nodes at the end{by}: {name}", COLUMNS, tuple(lines), note_))
+    return without_empty_columns(
+        Table(f"What keeps nodes at the end{by}: {name}", ("", "nodes", "an hour", "a month"), rows(lines), note_)
+    )
 
 
 def _group_words(text: str) -> str:

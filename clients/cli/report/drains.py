@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trimtab.clients.cli.amounts import counted, duration
-from trimtab.clients.cli.blocks import Line, Table
-from trimtab.clients.cli.report.charts import finished, shown_time
-from trimtab.clients.cli.report.page import COLORS, Chart
-from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.clients.cli.blocks import COLORS, Chart, Line, Table
+from trimtab.clients.cli.plot_figure import PlotFigure, finished
+from trimtab.clients.cli.report.charts import shown_time
 
 Json = dict[str, Any]
 MOST_LINES: Final = 120

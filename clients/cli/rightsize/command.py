@@ -28,8 +28,9 @@ from trimtab.clients.cli.rightsize.machines import (
     present_machines,
     profiles_of,
 )
-from trimtab.clients.cli.rightsize.report import Comparison, NowCosts, document, lines
+from trimtab.clients.cli.rightsize.report import Comparison, NowCosts, document, page
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects.karpenter.offers import (
     ARCH,
@@ -93,9 +94,7 @@ def _print(compared: Comparison, output: Output) -> None:
     if sizing is None:
         raise UsageError(f"--level {compared.level}: the list has no instance type of the nodes; use --level any")
     if output == TABLE:
-        console = stdout_console()
-        for part in lines(compared):
-            console.print(part)
+        print_page(stdout_console(), page(compared))
         return
     for pod, why in list(sizing.unplaced.items())[:3]:
         note(f"{pod} has no place: {why}")

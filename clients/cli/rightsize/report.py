@@ -6,21 +6,17 @@ shares of what the nodes offer to pods.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
-
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
+from typing import Any, NamedTuple
 
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, rows
 from trimtab.clients.cli.options import Level
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
 from trimtab.prices import HOURS_A_MONTH
 
 Json = dict[str, Any]
-_NUMBERS: Final = "right"
 _SHOWN = ("cpu", "memory")
 
 
@@ -107,16 +103,14 @@ def _used(group: SizedGroup, empty: EmptyCluster) -> dict[str, float]:
     return {name: total.get(name, 0) / amount if amount else 0.0 for name, amount in has.items()}
 
 
-def lines(compared: Comparison) -> Iterator[RenderableType]:
-    """Yield the headline, the pools, the levels, and pods without a place."""
+def page(compared: Comparison) -> AnswerPage:
+    """Return the headline, the pools, the levels, and pods without a place."""
     sizing = compared.chosen
     assert sizing is not None, "the level was checked"
-    yield f"[bold]{escape(_headline(compared, sizing))}[/bold]"
-    yield ""
-    yield _pools(compared, sizing)
-    yield ""
-    yield _levels(compared)
-    yield from _endnotes(compared, sizing)
+    headline = Sentence(_headline(compared, sizing), Style.HEADLINE)
+    return AnswerPage(
+        "Right sizes", (headline, _pools(compared, sizing), _levels(compared), *_endnotes(compared, sizing))
+    )
 
 
 def _headline(compared: Comparison, sizing: Sizing) -> str:
@@ -132,57 +126,50 @@ def _headline(compared: Comparison, sizing: Sizing) -> str:
 
 
 def _pools(compared: Comparison, sizing: Sizing) -> Table:
-    table = Table(title="Pools", title_justify="left", box=None, header_style="dim", title_style="bold")
-    for name in ("pool", "type", "zone"):
-        table.add_column(name, overflow="fold")
-    for name in ("nodes", "price/h", "month", "cpu used", "memory used", "pods"):
-        table.add_column(name, justify=_NUMBERS)
+    cells = []
     for group in sizing.groups:
         key, used = group.machine.offer.key, _used(group, compared.empty)
-        table.add_row(
-            escape(group.machine.pool), escape(key.instance_type), escape(key.zone or "any"), f"{group.node_count}",
-            f"{group.machine.price:.4f}", money(group.price * HOURS_A_MONTH), percent(used["cpu"]),
-            percent(used["memory"]), f"{sum(map(len, group.pods))}",
-        )  # fmt: skip
-    return table
+        money_cells = f"{group.machine.price:.4f}", money(group.price * HOURS_A_MONTH)
+        shares = percent(used["cpu"]), percent(used["memory"])
+        what = group.machine.pool, key.instance_type, key.zone or "any", f"{group.node_count}"
+        cells.append((*what, *money_cells, *shares, f"{sum(map(len, group.pods))}"))
+    columns = ("pool", "type", "zone", "nodes", "price/h", "month", "cpu used", "memory used", "pods")
+    return Table("Pools", columns, rows(cells), sentences=columns[:3])
 
 
 def _levels(compared: Comparison) -> Table:
-    table = Table(title="Now and then", title_justify="left", box=None, header_style="dim", title_style="bold")
-    table.add_column("level")
-    for name in ("nodes", "pools", "month", "saved", "no place"):
-        table.add_column(name, justify=_NUMBERS)
     now = compared.now.price * HOURS_A_MONTH
     priced = f"{'more than ' if compared.now.unpriced else ''}{money(now)}" if now else "unknown"
-    table.add_row("now", f"{compared.now.node_count}", "", priced, "", "")
+    cells = [("now", f"{compared.now.node_count}", "", priced, "", "")]
     for level, sizing in compared.levels.items():
         name = f"{level.value} *" if level is compared.level else level.value
         if sizing is None:
-            table.add_row(name, "", "", "not in the list", "", "")
+            cells.append((name, "", "", "not in the list", "", ""))
             continue
         then = sizing.price * HOURS_A_MONTH
         saved = percent((now - then) / now) if compared.is_like_for_like(sizing) else ""
         pods = f"{len(sizing.unplaced)}" if sizing.unplaced else ""
-        table.add_row(name, f"{sizing.node_count}", f"{len(sizing.pools)}", money(then), saved, pods)
-    return table
+        cells.append((name, f"{sizing.node_count}", f"{len(sizing.pools)}", money(then), saved, pods))
+    columns = ("level", "nodes", "pools", "month", "saved", "no place")
+    return Table("Now and then", columns, rows(cells), sentences=columns[:1])
 
 
-def _endnotes(compared: Comparison, sizing: Sizing) -> Iterator[str]:
+def _endnotes(compared: Comparison, sizing: Sizing) -> Iterator[Block]:
     if compared.now.unpriced:
-        yield f"{counted(compared.now.unpriced, 'node')} without a price in the list; --prices gives it."
+        yield Sentence(f"{counted(compared.now.unpriced, 'node')} without a price in the list; --prices gives it.")
     if sizing.unplaced:
-        yield ""
-        yield f"[bold]{counted(len(sizing.unplaced), 'pod')} without a place[/bold]"
-        reasons = Counter(sizing.unplaced.values())
-        for why, count in sorted(reasons.items(), key=lambda one: (-one[1], one[0])):
+        lines = []
+        for why, count in sorted(Counter(sizing.unplaced.values()).items(), key=lambda one: (-one[1], one[0])):
             example = min(pod for pod, reason in sizing.unplaced.items() if reason == why)
-            yield escape(f"{count}  {why} (such as {example})")
+            lines.append((f"{count}", f"{why} (such as {example})"))
+        title, columns = f"{counted(len(sizing.unplaced), 'pod')} without a place", ("pods", "because")
+        yield Table(title, columns, rows(lines), sentences=columns[1:])
     if str(compared.limits.headroom):
-        yield f"[dim]On each node, {escape(str(compared.limits.headroom))} stays free.[/dim]"
+        yield Sentence(f"On each node, {compared.limits.headroom} stays free.", Style.MUTED)
     whose = "every other pod" if sizing.unplaced else "every pod"
     told = (
         f"These groups were planned again: {whose} found its place."
         if sizing.is_verified
         else "These groups were planned again, and some pods found no place; give the groups more room."
     )
-    yield f"[dim]{told}[/dim]"
+    yield Sentence(told, Style.MUTED)

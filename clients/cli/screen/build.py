@@ -23,7 +23,7 @@ from trimtab.clients.cli.screen.model import (
     PendingLine,
     RemovalLine,
 )
-from trimtab.clients.cli.sentences import RESULT_SENTENCES, SKIPPED_SENTENCES
+from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
 from trimtab.clients.cli.timers import remaining_s
 from trimtab.places import on_existing, on_upcoming, shortfalls
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
@@ -260,10 +260,6 @@ def _sentences(answer: PlanAnswer) -> Iterator[str]:
     if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
         yield scale_up.headline(answer)
     if response.HasField("scale_down"):
-        decision = response.scale_down
         yield scale_down.headline(answer)
-        if decision.result in scale_down.TELLING_RESULTS:
-            detail = f": {decision.detail}" if decision.detail else ""
-            text = RESULT_SENTENCES[decision.result]
-            yield f"{text[:1].upper()}{text[1:]}{detail}."
+        yield from filter(None, [scale_down.telling_result(response.scale_down)])
     yield from response.summary.notes

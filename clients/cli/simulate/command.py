@@ -13,16 +13,18 @@ from google.protobuf import json_format
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.blocks import AnswerPage
 from trimtab.clients.cli.command_options import SimulateOptions
 from trimtab.clients.cli.documents import read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.offer_files import read_offers
-from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
+from trimtab.clients.cli.output import Format, note, print_document, stderr_console, stdout_console
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, machine_of
-from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
+from trimtab.clients.cli.simulate.table import figures_table, recommendation, subject
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
@@ -137,9 +139,9 @@ def _write(path: Path | None, document: dict[str, Any]) -> None:
 
 def _show(results: list[dict[str, Any]], found: Recommendation | None, saved: Path | None) -> None:
     """Print figures for people."""
-    stdout_console().print(comparison(results))
-    if found is not None:
-        print_lines(stdout_console(), ["", *recommendation_lines(results, found)])
+    table = figures_table(results, heading=subject(results[0]))._replace(title="")
+    recommended = recommendation(results, found) if found is not None else ()
+    print_page(stdout_console(), AnswerPage("Simulation", (table, *recommended)))
     if saved is not None:
         note(f"{saved} has the details; look at them with: trimtab simulate {saved} -o html=report.html")
 

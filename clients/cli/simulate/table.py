@@ -1,13 +1,11 @@
-"""A table that compares the figures of simulations."""
+"""The figures of simulations, and what is recommended, as blocks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-from rich.markup import escape
-from rich.table import Table
 
 from trimtab.clients.cli.amounts import duration, percent
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows, without_empty_columns
 from trimtab.clients.simulation.recommendation import FIGURES as LIMITED
 from trimtab.clients.simulation.recommendation import Recommendation
 
@@ -104,30 +102,17 @@ def _texts(text: Callable[[Summary], str], results: Sequence[dict[str, Any]]) ->
         return []
 
 
-def lines(results: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Return a line for each of many results: its settings, and the texts of `MAIN_FIGURES`."""
+def figures_table(results: Sequence[dict[str, Any]], note: str = "", heading: str = "") -> Table:
+    """Return the figures: a column for each result; if there are many, a line for each and the main figures."""
+    if len(results) <= MOST_COLUMNS:
+        columns = (heading, *(one["settings"]["name"] for one in results))
+        lines = [(name, *texts) for name, texts in figures(results)]
+        return Table("Figures", columns, rows(lines), note, sentences=(heading,))
     text_of = dict(FIGURES)
-    return [
+    lines = [
         (one["settings"]["name"], *(text_of[name](one["summary"]) for name in MAIN_FIGURES.values())) for one in results
     ]
-
-
-def comparison(results: Sequence[dict[str, Any]]) -> Table:
-    """Return a table with a column for each result; if there are many, with a line for each and the main figures."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    if len(results) > MOST_COLUMNS:
-        table.add_column(escape(subject(results[0])))
-        for heading in MAIN_FIGURES:
-            table.add_column(heading, justify="right")
-        for name, *texts in lines(results):
-            table.add_row(escape(name), *texts)
-        return table
-    table.add_column(escape(subject(results[0])), no_wrap=True)
-    for result in results:
-        table.add_column(escape(result["settings"]["name"]), justify="right")
-    for name, texts in figures(results):
-        table.add_row(name, *texts)
-    return table
+    return Table("Figures", (heading, *MAIN_FIGURES), rows(lines), note, sentences=(heading,))
 
 
 def subject(result: dict[str, Any]) -> str:
@@ -136,25 +121,23 @@ def subject(result: dict[str, Any]) -> str:
     return f"{scenario['name']}, {duration(scenario['durationS'])}, seed {scenario['seed']}"
 
 
-def recommendation_lines(results: Sequence[dict[str, Any]], found: Recommendation) -> list[str]:
-    """Return the recommended settings with the reason, and the trade-off curve, a line for each of its settings."""
-    names = [escape(one["settings"]["name"]) for one in results]
-    lines = []
+def recommendation(results: Sequence[dict[str, Any]], found: Recommendation) -> Iterator[Block]:
+    """Yield the recommended settings with the reason, and the trade-off curve, a line for each of its settings."""
+    names = [one["settings"]["name"] for one in results]
     if found.best is None:
-        lines.append("[bold]No settings keep all limits.[/bold]")
-        lines += [f"  {name}: {_broken(found, results, index)}" for index, name in enumerate(names)]
+        yield Sentence("No settings keep all limits.", Style.HEADLINE)
+        yield from (Sentence(f"  {name}: {_broken(found, results, index)}") for index, name in enumerate(names))
     else:
-        lines.append(f"[bold]Recommended: {names[found.best]}[/bold], {_point(results[found.best], found)}")
-    lines.append("")
-    lines.append("Trade-off, cheapest first; every other setting costs more and is no better:")
-    width = max(len(names[index]) for index in found.curve)
+        yield Sentence(f"Recommended: {names[found.best]}, {_point(results[found.best], found)}", Style.HEADLINE)
     most = max(_cost(results[index], found) for index in found.curve)
+    lines = []
     for index in found.curve:
         bar = "█" * max(1, round(BAR * _cost(results[index], found) / most)) if most else ""
         mark = " ←" if index == found.best else ""
-        broken = f" [dim]{_broken(found, results, index)}[/dim]" if found.broken[index] else ""
-        lines.append(f"  {names[index]:<{width}}  {bar:<{BAR}}  {_point(results[index], found)}{mark}{broken}")
-    return lines
+        lines.append((names[index], bar, f"{_point(results[index], found)}{mark}", _broken(found, results, index)))
+    columns = ("settings", "cost", "figures", "outside of limits")
+    note = "Cheapest first; every other setting costs more and is no better."
+    yield without_empty_columns(Table("Trade-off", columns, rows(lines), note, sentences=columns))
 
 
 def _cost(result: dict[str, Any], found: Recommendation) -> float:
@@ -176,4 +159,4 @@ def _value(figure: str, result: dict[str, Any]) -> str:
 def _broken(found: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
     """Return which limits a result violates, with its values."""
     texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in found.broken[index]]
-    return escape("; ".join(texts))
+    return "; ".join(texts)

@@ -160,7 +160,7 @@ def test_usage_and_state_belong_to_one_cluster(trimtab: Run, stored: Path) -> No
 
 def test_a_bound_on_plans_says_what_is_left_out(trimtab: Run, stored: Path) -> None:
     out = " ".join(trimtab("advise", stored, *NOW, "--most-plans", "2").out.split())
-    assert "(2 what-if plans tried, 1 blocker not tried: --most-plans)" in out
+    assert "(2 what-if plans tried). 1 blocker not tried: --most-plans." in out
 
 
 def test_unusable_input_is_refused_as_by_plan(trimtab: Run, stored: Path, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""Tables of an answer say the same on every printer: each cell, what is below a row, and how many rows there are."""
+"""Blocks of an answer say the same on every printer: each sentence, cell and figure of each question is on the terminal
+and on the page, and there are no other ones that a printer makes up.
+"""
 
 import html
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,73 +16,179 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import listed
 from tests.builders.replacement import WEB, group, web
 from tests.builders.screens import planned
-from trimtab.clients.cli.answers import replacement, scale_down, scale_up
+from trimtab.clients.cli.advice import advice_beside
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.blocks import Line, Table, on_terminal
+from trimtab.clients.cli.answers.page import plan_page
+from trimtab.clients.cli.blocks import (
+    AnswerPage,
+    Block,
+    ChangeList,
+    Chart,
+    DecisionList,
+    Facts,
+    Figures,
+    Line,
+    Maps,
+    RecordedDecision,
+    Sentence,
+    Style,
+    Table,
+)
+from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.report.page import ReportPage, rendered
+from trimtab.clients.cli.report.page import rendered
+from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
+from trimtab.clients.cli.terminal import print_page, table_on_terminal
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
+D = plan_pb2.Decision
+
+
+def asked(folder: Path, objects: list[object], *decisions: "D.Code.ValueType", prices: str = "") -> PlanAnswer:
+    """Return the answer of a planner, with advice, all rows shown."""
+    file = folder / "prices.csv"
+    file.write_text(prices)
+    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(file,) if prices else ())
+    request = options.request()
+    request.decisions.extend(decisions)
+    snapshot = options.cluster(request)
+    view = ClusterView(snapshot)
+    with open_planner(None) as planner:
+        response = planner.plan(snapshot, request)
+        advice = advice_beside(planner, view, request, response, None)
+    now_ns, given = request.now.ToNanoseconds(), options.prices_of_file
+    return PlanAnswer(response, view, request.settings, now_ns, True, given, advice=advice)
 
 
 def replaced(folder: Path) -> PlanAnswer:
     """Return a plan that replaces large nodes by small ones, with pods that wait."""
-    prices = folder / "prices.csv"
-    prices.write_text("group,price\nlarge,1.0\nsmall,0.2\n")
     large = [f"l{number}" for number in range(4)]
     pods = [web(f"p{at}{i}", name, "900m") for at, name in enumerate(large) for i in range(2)]
     waits = k8s.pod("waits", cpu="64")
     objects = [WEB, *group("large", "16", "64Gi", 1.0, large), *group("small", "4", "16Gi", 0.2, []), *pods, waits]
-    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(prices,))
-    request = options.request()
-    request.decisions.extend([plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT])
-    snapshot = options.cluster(request)
-    with open_planner(None) as planner:
-        response = planner.plan(snapshot, request)
-    return PlanAnswer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds(), verbose=True)
+    prices = "group,price\nlarge,1.0\nsmall,0.2\n"
+    return asked(folder, objects, D.SCALE_UP, D.SCALE_DOWN, D.REPLACEMENT, prices=prices)
 
 
-def tables_of(answer: PlanAnswer) -> Iterator[Table]:
-    yield scale_up.growth_table(answer)
-    yield scale_up.pending_table(answer)
-    yield scale_down.unneeded_table(answer)
-    yield from replacement.tables(answer)
+def blocked(folder: Path) -> PlanAnswer:
+    """Return a plan with a node that goes and one that local data keep, which advice would free."""
+    owner, stored = k8s.replica_set("web", replicas=2), {"volumes": [{"name": "v", "emptyDir": {}}]}
+    nodes = [k8s.node(node, labels={"pool": "a"}) for node in ("n1", "n2", "n3")]
+    pods = [k8s.pod(f"web-{i}", node=f"n{i}", cpu=f"{i}", owner=owner, spec=stored) for i in (1, 2)]
+    groups = [k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}, price=2.0)]
+    return asked(folder, [*groups, *nodes, owner, *pods], D.SCALE_DOWN)
 
 
-def texts_of(line: Line) -> list[str]:
-    return [one for one in (*line.cells, *line.more, line.detail) if one]
+def texts_of(block: Block) -> Iterator[str]:
+    """Yield every text and figure of a block."""
+    if isinstance(block, Sentence):
+        yield block.text
+    elif isinstance(block, Facts):
+        yield from block.texts
+    elif isinstance(block, Figures):
+        for figure in block.figures:
+            yield from (figure.title, figure.value, figure.detail)
+    elif isinstance(block, Table):
+        yield from (block.title, block.note, *block.columns) if block.lines else ()
+        for line in block.lines:
+            yield from (*line.cells, *line.more, line.detail)
+    elif isinstance(block, ChangeList):
+        for one in block.changes:
+            # A page has the sentence, of which a terminal has the parts.
+            yield from (one.label, one.condition, one.month, one.nodes.strip("+-0"), one.steps, *one.lines)
+    elif isinstance(block, Maps):
+        yield from (text for one in block.maps for text in (one.title, one.description))
+    elif isinstance(block, Chart):
+        yield from (block.title, block.description)
+    else:
+        for decision in block.decisions:
+            yield from (
+                decision.time,
+                decision.kind,
+                decision.text,
+                *(text for pair in decision.reasons for text in pair),
+            )
 
 
-def test_every_figure_of_a_table_is_on_the_terminal_and_on_the_page(tmp_path: Path) -> None:
-    found = [*tables_of(planned()), *tables_of(replaced(tmp_path))]
-    assert {"What grows", "What stays pending", "What can go", "Waves", "What leaves", "From careful to bold"} <= {
-        one.title for one in found if one.lines
-    }
-    for table in found:
-        if not table.lines:
-            continue
-        console = Console(width=2000, file=io.StringIO(), record=True)
-        console.print(on_terminal(table, verbose=True))
-        terminal = " ".join(console.export_text().split())
-        page = html.unescape(re.sub(r"<[^>]*>", " ", rendered(ReportPage("", "", tables=[table]))))
-        for line in table.lines:
-            for text in texts_of(line):
-                assert " ".join(text.split()) in terminal, (table.title, text)
-                assert " ".join(text.split()) in " ".join(page.split()), (table.title, text)
+def squeezed(text: str) -> str:
+    return "".join(text.split()).lower()
+
+
+def on_terminal(page: AnswerPage) -> str:
+    console = Console(width=4000, file=io.StringIO(), record=True)
+    print_page(console, page, verbose=True)
+    return squeezed(console.export_text())
+
+
+def on_page(page: AnswerPage) -> str:
+    text = rendered(page)
+    # What scripts fill in, and what screen readers get, is text as well.
+    shown = re.sub(r"<(style)>.*?</\1>", " ", text, flags=re.DOTALL)
+    labels = " ".join(re.findall(r'aria-label="([^"]*)"', shown))
+    return squeezed(html.unescape(re.sub(r"<[^>]*>", " ", shown)) + " " + html.unescape(labels))
+
+
+def several(folder: Path) -> AnswerPage:
+    one = PlannedCluster(ClusterInput("shop"), planned())
+    failed = PlannedCluster(ClusterInput("lost"), None, "it does not answer")
+    (folder / "b").mkdir()
+    other = PlannedCluster(ClusterInput("blocked"), blocked(folder / "b"))
+    return clusters_page([one, other, failed], with_pictures=True)
+
+
+def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for one in folders:
+        one.mkdir()
+    decision = RecordedDecision("d-1", "2026-03-01", "scale-up", "pool-a grows", (("cost", "0.50 an hour more"),))
+    pages = [
+        plan_page(replace(planned(), verbose=True), "shop", with_pictures=True),
+        plan_page(replaced(folders[0]), with_pictures=True),
+        plan_page(blocked(folders[1]), with_pictures=True),
+        several(folders[2]),
+        AnswerPage(
+            "Over time", (DecisionList("Decisions", (decision,)), Chart("Pending pods", "Between 0 and 3.", "{}"))
+        ),
+    ]
+    titles = {one.title for page in pages for one in page.blocks if isinstance(one, Table) and one.lines}
+    assert {"What grows", "What stays pending", "What can go", "Waves", "What leaves", "Clusters"} <= titles
+    kinds = {type(block) for page in pages for block in page.blocks}
+    assert kinds == {Sentence, Facts, Figures, Table, ChangeList, Maps, Chart, DecisionList}
+    for page in pages:
+        terminal, shown = on_terminal(page), on_page(page)
+        for block in (block for one in (page, *page.parts) for block in one.blocks):
+            for text in texts_of(block):
+                assert squeezed(text) in terminal, (type(block), text)
+                assert squeezed(text) in shown, (type(block), text)
+
+
+def test_a_new_fact_is_added_in_one_place(tmp_path: Path) -> None:
+    page = plan_page(blocked(tmp_path))
+    told = AnswerPage(page.title, (*page.blocks, Sentence("A new fact: 4711.")))
+    assert "anewfact:4711." in on_terminal(told)
+    assert "anewfact:4711." in on_page(told)
 
 
 @pytest.mark.parametrize(("most", "shown"), [(0, 3), (2, 2)])
 def test_a_terminal_shows_so_many_rows_and_says_how_many_there_are(most: int, shown: int) -> None:
     table = Table("Nodes", ("node", "an hour"), tuple(Line((f"n{i}", "1.00")) for i in range(3)), most=most)
-    assert on_terminal(table).row_count == shown
-    assert (str(on_terminal(table).title) == "Nodes: 2 of 3 (--verbose shows all)") == (most == 2)
-    assert on_terminal(table, verbose=True).row_count == 3
+    assert table_on_terminal(table).row_count == shown
+    assert (str(table_on_terminal(table).title) == "Nodes: 2 of 3 (--verbose shows all)") == (most == 2)
+    assert table_on_terminal(table, verbose=True).row_count == 3
 
 
 def test_a_page_names_a_row_by_its_heading() -> None:
     table = Table("Why", ("nodes", "because"), (Line(("3", "a budget")),), heading=1)
     assert table.by_heading.columns == ("because", "nodes")
     assert table.by_heading.lines[0].cells == ("a budget", "3")
+
+
+def test_names_cannot_style_a_terminal() -> None:
+    name = "[red]node[/red]"
+    page = AnswerPage("", (Sentence(name, Style.HEADLINE), Table(name, (name,), (Line((name,), (name,), name),))))
+    console = Console(width=200, file=io.StringIO(), record=True)
+    print_page(console, page, verbose=True)
+    assert console.export_text().count(name) == 6

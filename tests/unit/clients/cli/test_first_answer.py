@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from trimtab.clients.cli.answers.table import RENDERERS
+from trimtab.clients.cli.answers.page import BLOCKS
 from trimtab.planner.decisions.table import TABLE
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
@@ -212,8 +212,8 @@ def test_no_line_is_wider_than_the_terminal(
         assert max(map(len, lines(trimtab("plan", priced, *NOW, *more).out))) <= columns
 
 
-def test_every_renderer_is_of_a_decision_that_the_planner_takes() -> None:
-    assert set(RENDERERS) <= {decision.field for decision in TABLE}
+def test_every_module_of_blocks_is_of_a_decision_that_the_planner_takes() -> None:
+    assert set(BLOCKS) <= {decision.field for decision in TABLE}
 
 
 def test_a_table_says_nothing_that_json_lacks(trimtab: Run, priced: Path) -> None:

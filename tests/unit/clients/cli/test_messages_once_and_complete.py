@@ -95,8 +95,8 @@ def test_slack_says_why_there_is_more_room_than_requested(trimtab: Run, tmp_path
     out = trimtab(
         "plan", "--no-advice", listed(tmp_path, *nodes), "--settings", settings, "--decision", "slack", *NOW
     ).out
-    assert "requested: at least 1.65 cores, 6.6 GiB of memory\n" in out
-    assert "kept free: 1.8 cores, 7.2 GiB of memory, as placeholders are whole\n" in out
+    assert "Requested: at least 1.65 cores, 6.6 GiB of memory.\n" in out
+    assert "Kept free: 1.8 cores, 7.2 GiB of memory, as placeholders are whole.\n" in out
 
 
 def test_pods_without_controller_are_one_line_not_one_each(trimtab: Run, tmp_path: Path) -> None:

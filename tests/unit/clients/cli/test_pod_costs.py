@@ -42,7 +42,8 @@ def test_the_table_names_groups_pods_in_order_and_each_strategy_s_part(tmp_path:
     assert [row[-6] if "web" in row[0] else row[0] for row in rows] == ["w3", "w2", "w1", "w0"]
     assert rows[0] == ["ReplicaSet/default/web", "w3", str(-(2**25) - 3 * 2**23), "0.5", "(2)", "0.375", "(3)"]
     assert "balance domains" in text
-    assert "ReplicaSet/default/db is left to its controller: a pod is on no node" in text
+    assert "Groups left to their controllers" in text
+    assert "ReplicaSet/default/db  a pod is on no node" in text
 
 
 def test_a_line_says_what_the_costs_of_pods_mean_that_a_gang_needs(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_pods_that_nothing_helps_are_grouped_by_owner_with_one_sentence(trimtab:
 def test_options_that_lost_are_shown_with_verbose_with_what_decided(trimtab: Run, burst: Path, by_price: Path) -> None:
     arguments = ("plan", burst, *NOW, "--settings", by_price)
     brief, verbose = trimtab(*arguments).out, trimtab(*arguments, "--verbose").out
-    assert "1 other option lost (--verbose shows why)." in brief
+    assert "1 other option lost: --verbose shows why." in brief
     assert "worse by price" not in brief
     assert "chosen, price: rated" in verbose
     (row,) = [line for line in verbose.splitlines() if "worse by price: rated" in line]

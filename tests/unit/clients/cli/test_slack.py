@@ -66,7 +66,7 @@ def test_the_table_shows_requested_and_present_placeholders_their_nodes_and_what
     assert outcome.code == 0, outcome.err
     text = outcome.out
     assert "all requested room is available" in text
-    assert "requested: at least 7 cores, 18.0 GiB of memory\n  kept free: 7 cores, 18.0 GiB of memory\n" in text
+    assert "Requested: at least 7 cores, 18.0 GiB of memory.\nKept free: 7 cores, 18.0 GiB of memory.\n" in text
     assert "standard" in text
     assert "0.8 cores, 3.2 GiB" in text
     assert "Deployment/default/web" in text

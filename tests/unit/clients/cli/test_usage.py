@@ -93,7 +93,7 @@ def test_usage_changes_no_decision(trimtab: Run, tmp_path: Path) -> None:
 def test_a_page_has_usage_in_a_folded_table(trimtab: Run, tmp_path: Path) -> None:
     usage = written(tmp_path, metrics(web_0="150m", web_1="150m"))
     page = page_of(trimtab, tmp_path, listed(tmp_path, *objects()), "--usage", usage)
-    assert "Requests above use (1) cpu: 50 % requested, 10 % used" in page.text
+    assert "Requests above use (1) Usage: cpu: 50 % requested, 10 % used" in page.text
 
 
 def test_usage_of_pods_that_do_not_exist_is_named_and_the_rest_counts(trimtab: Run, tmp_path: Path) -> None:

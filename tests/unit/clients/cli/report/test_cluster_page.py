@@ -9,19 +9,22 @@ from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
-from trimtab.clients.cli.blocks import Line, Table
-from trimtab.clients.cli.report.page import (
-    AdviceLine,
-    AdviceSection,
-    BarLine,
-    Bars,
+from trimtab.clients.cli.blocks import (
+    AnswerPage,
+    Bar,
+    ChangeLine,
+    ChangeList,
     Chart,
+    Facts,
+    Figures,
     KeyFigure,
-    NodeGrid,
-    ReportPage,
-    rendered,
+    Line,
+    Sentence,
+    Style,
+    Table,
 )
-from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.clients.cli.plot_figure import PlotFigure
+from trimtab.clients.cli.report.page import rendered
 from trimtab.common.documents.output import is_visible, visible
 
 NOW = "2026-03-01T00:00:00Z"
@@ -110,8 +113,10 @@ def test_a_page_counts_nodes_outside_of_groups_and_says_which_have_no_price(trim
     saving = "That saves 0.50 of 1.00 an hour (50 %), 365 a month"
     assert saving in page.text
     assert "1 of 5 nodes has no price: sums and shares leave it out." in page.text
-    assert "in no node group 3 0.50 365" in page.text
-    assert f"{saving}; 1 node without a price." in " ".join(trimtab("plan", cluster, "--prices", prices).out.split())
+    assert "in no node group (such as m1) 3 0.50 365" in page.text
+    told = " ".join(trimtab("plan", cluster, "--prices", prices).out.split())
+    assert f"{saving}. Optimised for cost" in told
+    assert "1 of 5 nodes has no price: sums and shares leave it out." in told
 
 
 def test_a_page_has_the_prices_of_a_file_of_offers(trimtab: Run, tmp_path: Path) -> None:
@@ -131,27 +136,27 @@ def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_
     objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
     page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
     assumed = "assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices gives yours"
-    assert page.text.count(assumed) == len(["facts", "headline", "table of reasons"])
+    assert page.text.count(assumed) == len(["facts", "headline"])
     assert "3 nodes, assumed prices" in page.text
 
 
 CHART = '{"data":[],"layout":{"xaxis":{},"yaxis":{"title":{"text":"x"}}}}'
 
 
-def test_advice_stands_after_the_bars_then_the_frontier_the_tables_and_the_charts() -> None:
-    bars = Bars("What keeps nodes", "", (BarLine("a budget", "511", 1.0, ("budget a/b: 1 node",)),))
+def test_advice_stands_after_the_bars_then_the_other_blocks_in_their_order() -> None:
+    line = Line(("1", "a budget"), ("budget a/b: 1 node",), bar=Bar("A budget", "511", 1.0))
+    bars = Table("What keeps the others", ("nodes", "because"), (line,), bars="What keeps nodes")
     lines = ("kubectl patch pdb b -n a", "set scaleDown.enabled: true")
-    advice = AdviceSection("What to change", "From 9 plans.", (AdviceLine("If b let 1 pod go, …", lines, "Together:"),))
+    change = ChangeLine("+1", "511", "b let 1 pod go", "If b let 1 pod go, …", "", lines, "together")
+    advice = ChangeList("What to change", "From 9 plans.", (change,))
     other = Table("What grows", ("group", "nodes"), (Line(("g", "1 → 2")),))
     charts = [Chart("Pending pods", "None.", CHART)]
-    page = ReportPage(
-        "t", "h", [other], charts, figures=(KeyFigure("Now", "1"),), bars=bars, advice=advice,
-        frontier=Chart("Frontier", "Cheaper types.", CHART),
-    )  # fmt: skip
+    figures, frontier = Figures((KeyFigure("Now", "1"),)), Chart("Frontier", "Cheaper types.", CHART)
+    page = AnswerPage("t", (Sentence("h", Style.HEADLINE), frontier, other, *charts, advice, bars, figures))
     reader = Reader(rendered(page))
     words = (
-        *("a budget", "What to change", "From 9 plans.", "Together: If b", "kubectl patch", "and 1 more line"),
-        *("set scaleDown", "Frontier", "What grows", "Pending pods"),
+        *("h", "A budget", "What to change", "From 9 plans.", "Together: If b", "kubectl patch", "and 1 more line"),
+        *("set scaleDown", "Frontier", "What grows", "Pending pods", "What keeps the others"),
     )
     places = [reader.text.index(word) for word in words]
     assert places == sorted(places)
@@ -160,8 +165,9 @@ def test_advice_stands_after_the_bars_then_the_frontier_the_tables_and_the_chart
     assert len(reader.figures()) == 2
 
 
-def test_a_page_without_advice_and_frontier_has_no_place_for_them() -> None:
-    reader = Reader(rendered(ReportPage("t", "h", figures=(KeyFigure("Now", "1"),))))
+def test_a_page_without_advice_and_charts_has_no_place_for_them() -> None:
+    nothing = ChangeList("What to change", "", ())
+    reader = Reader(rendered(AnswerPage("t", (Figures((KeyFigure("Now", "1"),)), nothing))))
     assert "What to change" not in reader.text
     assert reader.figures() == []
 
@@ -213,13 +219,15 @@ def test_names_that_change_how_others_are_shown_are_spelled_out() -> None:
     figure = PlotFigure()
     figure.add_scatter(name=NASTY, x=[1], y=[1], text=[NASTY])
     figure.update_layout(title=NASTY)
-    page = ReportPage(
+    page = AnswerPage(
         NASTY,
-        NASTY,
-        (Table(NASTY, ("a", "b"), (Line((NASTY, NASTY), (NASTY,)),)),),
-        charts=(Chart(NASTY, NASTY, figure.to_json()),),
-        grid=NodeGrid(NASTY, ((NASTY, "text"),), (NASTY,), ((NASTY,),)),
-        facts=(NASTY,),
+        (
+            Facts((NASTY,)),
+            Sentence(NASTY),
+            Table(NASTY, ("a", "b"), (Line((NASTY, NASTY), (NASTY,)),)),
+            Chart(NASTY, NASTY, figure.to_json()),
+            Table(NASTY, (NASTY,), (Line((NASTY,)),), is_searchable=True),
+        ),
     )
     text = rendered(page)
     assert is_visible(text.replace("\t", " "))

@@ -11,10 +11,9 @@ import pytest
 
 from tests.unit.clients.cli.report.browsers import CHROMIUM, needs_chromium, opened_browser
 from trimtab.clients.cli.plan import CommandOptions
-from trimtab.clients.cli.report.clusters import clusters_page
 from trimtab.clients.cli.report.command import planned
 from trimtab.clients.cli.report.page import rendered
-from trimtab.clients.cli.several_clusters import plan_each
+from trimtab.clients.cli.several_clusters import clusters_page, plan_each
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "one.html").write_text(rendered(planned(CommandOptions((file,)))), encoding="utf-8")
     small = cluster(path, 12, 100)
     several = CommandOptions((), named=(f"large={file}", f"small={small}"))
-    (path / "two.html").write_text(rendered(clusters_page(plan_each(several))), encoding="utf-8")
+    (path / "two.html").write_text(rendered(clusters_page(plan_each(several), with_pictures=True)), encoding="utf-8")
     return path
 
 
@@ -81,7 +80,7 @@ def test_a_click_on_a_bar_shows_every_cause(desktop: "Page") -> None:
     assert causes.locator(".more").is_visible()
     lines = causes.locator(".more").inner_text().splitlines()
     assert len(lines) >= 2
-    assert all(re.fullmatch(r"node group batch-[abc]: \d nodes, minimum 1: 1 node", line) for line in lines)
+    assert all(re.fullmatch(r"1 node, node group batch-[abc]: \d nodes, minimum 1", line) for line in lines)
 
 
 def test_advice_is_below_the_first_screen_and_a_click_shows_its_other_lines(desktop: "Page") -> None:

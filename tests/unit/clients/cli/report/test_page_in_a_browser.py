@@ -12,10 +12,11 @@ import pytest
 
 from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chromium, opened_browser
 from tests.unit.clients.cli.report.recordings import recorded, scenario
+from trimtab.clients.cli.blocks import AnswerPage
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.report.command import over_time, simulated
 from trimtab.clients.cli.report.drains import drain_charts
-from trimtab.clients.cli.report.page import ReportPage, rendered
+from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
@@ -120,9 +121,7 @@ def test_few_lines_of_nodes_have_whole_numbers(browser: "Browser", tmp_path: Pat
     path = tmp_path / "page.html"
     path.write_text(
         rendered(
-            ReportPage(
-                "x", "x", charts=drain_charts([{"drains": drains, "scenario": {"begin": 0.0, "durationS": 60.0}}])
-            )
+            AnswerPage("x", tuple(drain_charts([{"drains": drains, "scenario": {"begin": 0.0, "durationS": 60.0}}])))
         )
     )
     page = browser.new_page()

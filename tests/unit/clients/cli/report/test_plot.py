@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+from trimtab.clients.cli.blocks import AnswerPage
+from trimtab.clients.cli.plot_figure import LONG, PlotFigure
 from trimtab.clients.cli.report.charts import charts
-from trimtab.clients.cli.report.page import ReportPage, rendered
-from trimtab.clients.cli.report.plot import LONG, PlotFigure
+from trimtab.clients.cli.report.page import rendered
 
 COUNT = 5 * LONG
 MOST_BYTES = 2_000_000
@@ -58,5 +59,5 @@ def test_a_page_of_a_month_of_minutes_is_below_two_megabytes() -> None:
         **same,
     }
     result = {"samples": samples, "settings": {"name": "defaults"}, "decisions": []}
-    page = rendered(ReportPage("month", "A month.", charts=charts([result])))
+    page = rendered(AnswerPage("month", tuple(charts([result]))))
     assert len(page.encode()) < MOST_BYTES

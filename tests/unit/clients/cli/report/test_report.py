@@ -265,7 +265,7 @@ def test_a_recording_has_charts_decisions_and_what_its_last_cluster_could_save(
         *("Cost of an hour", "How nodes went"),
     ]
     for text in (
-        "What keeps nodes, by money",
+        "What keeps nodes, by their price a month",
         "the last round.",
         "Nodes that took longest to go",
         "How nodes are packed",

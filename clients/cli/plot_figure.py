@@ -60,3 +60,14 @@ def _changes(columns: Sequence[Sequence[Any]]) -> list[int]:
     count = len(columns[0])
     rows = list(zip(*columns, strict=True))
     return [at for at in range(count) if at in (0, count - 1) or rows[at] != rows[at - 1] or rows[at] != rows[at + 1]]
+
+
+def finished(figure: PlotFigure, unit: str, x_title: str = "") -> str:
+    """Return a figure's JSON with its axes."""
+    figure.update_layout(
+        showlegend=len(figure.data) > 1,
+        hovermode="closest" if unit.startswith("nodes") or x_title else "x",
+        yaxis={"title": {"text": unit}},
+        xaxis={"title": {"text": x_title}} if x_title else {"type": "date"},
+    )
+    return figure.to_json()

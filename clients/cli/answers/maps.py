@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent
-from trimtab.clients.cli.report.page import COLORS, OTHER, Cell, Map, MapRow
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import COLORS, OTHER, Cell, Map, MapRow, Maps
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.places import destinations, new_nodes, on_existing
 from trimtab.v1 import plan_pb2
@@ -50,7 +51,15 @@ def recorded(packing: Json) -> list[PackedNode]:
     ]
 
 
-def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> list[Map]:
+def planned_maps(answer: PlanAnswer) -> Maps:
+    """Return the cluster now, and after the plan."""
+    before, after = planned(answer.view, answer.response)
+    grows = answer.response.scale_up.splits or answer.response.replacement.waves
+    title = "After the plan" if grows else "Without the nodes that can go"
+    return maps([("Now", before, 0), (title, after, 0)])
+
+
+def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> Maps:
     """Return maps that share their colours and their scale. named : title, nodes in order of their groups, number of
     nodes left out.
     """
@@ -65,10 +74,18 @@ def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> list[Map]:
         legend.append(("others", OTHER))
     largest = max((len(nodes) for _, nodes, _ in named), default=0)
     at_once = -(-largest // MOST_BARS) or 1
-    return [
-        Map(title, _described(nodes, left_out, at_once), _rows(nodes, colors, at_once), tuple(legend), _size(largest))
-        for title, nodes, left_out in named
-    ]
+    return Maps(
+        tuple(
+            Map(
+                title,
+                _described(nodes, left_out, at_once),
+                _rows(nodes, colors, at_once),
+                tuple(legend),
+                _size(largest),
+            )
+            for title, nodes, left_out in named
+        )
+    )
 
 
 def _size(count: int) -> str:
@@ -142,14 +159,7 @@ def _described(nodes: Sequence[PackedNode], left_out: int, at_once: int) -> str:
     return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{bars}{more}"
 
 
-class NodeMap(NamedTuple):
-    """The nodes of a map in order of their groups, and how many are left out. `left_out` : nodes."""
-
-    nodes: Sequence[PackedNode]
-    left_out: int
-
-
-def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, NodeMap]:
+def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[list[PackedNode], list[PackedNode]]:
     """Return the nodes now, and after the plan: without all nodes that can go, with all new ones and with the pods that
     they and the others receive. O(nodes + pods).
     """
@@ -174,8 +184,7 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
             received.setdefault(to, []).append(row)
     after |= {name: filler.filled(after[name], rows) for name, rows in received.items()}
     new = _new_nodes(view, filler, answer.scale_up)
-    together = sorted([*after.values(), *new], key=lambda node: node.group)
-    return NodeMap(list(before.values()), 0), NodeMap(together, 0)
+    return list(before.values()), sorted([*after.values(), *new], key=lambda node: node.group)
 
 
 def _replacing(view: ClusterView, decision: plan_pb2.ReplacementDecision) -> dict[str, PackedNode]:

@@ -1,0 +1,140 @@
+"""Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from trimtab.clients.cli.amounts import counted, shown_of
+from trimtab.clients.cli.blocks import (
+    NO_PODS,
+    NOW,
+    AnswerPage,
+    Block,
+    ChangeList,
+    Chart,
+    DecisionList,
+    Facts,
+    Figures,
+    Maps,
+    Sentence,
+    Style,
+    Table,
+)
+
+_STYLES = {NOW: "green", NO_PODS: "dim", "all": "bold"}
+_SHORT = 14
+"""Longest text, in letters, that is not broken."""
+
+
+def print_page(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
+    """Print a page, and with `verbose` its parts."""
+    for part in printed(page.blocks, verbose=verbose):
+        console.print(part)
+    for one in page.parts if verbose else ():
+        console.print("", f"[bold underline]{escape(one.title)}[/bold underline]", sep="\n")
+        print_page(console, one, verbose=True)
+
+
+def printed(blocks: Iterable[Block], *, verbose: bool = False) -> Iterator[RenderableType]:
+    """Yield blocks line by line; a headline, a table and what to change follow an empty line."""
+    is_first = True
+    for block in blocks:
+        parts = list(_parts(block, verbose))
+        if not parts:
+            continue
+        is_part = not isinstance(block, Sentence) or block.style is Style.HEADLINE
+        if is_part and not is_first:
+            yield ""
+        yield from parts
+        is_first = False
+
+
+def _parts(block: Block, verbose: bool) -> Iterator[RenderableType]:
+    if isinstance(block, Sentence):
+        yield _styled(block.text, block.style)
+    elif isinstance(block, Table):
+        if block.lines and (verbose or not block.is_extra):
+            yield table_on_terminal(block, verbose=verbose)
+            if block.note:
+                yield _styled(block.note, Style.MUTED)
+    elif isinstance(block, ChangeList):
+        if block.changes:
+            yield _changes(block, verbose)
+            yield _styled(block.note, Style.MUTED)
+    elif verbose:
+        yield from _in_words(block)
+
+
+def _in_words(block: Facts | Figures | Maps | Chart | DecisionList) -> Iterator[RenderableType]:
+    """Yield what only pages show otherwise."""
+    if isinstance(block, Facts):
+        yield _styled("; ".join(block.texts), Style.MUTED)
+    elif isinstance(block, Figures):
+        for one in block.figures:
+            yield escape(f"{one.title}: {one.value}{f' ({one.detail})' if one.detail else ''}")
+    elif isinstance(block, Maps):
+        yield from (escape(f"{one.title}: {one.description}") for one in block.maps)
+    elif isinstance(block, Chart):
+        yield escape(f"{block.title}: {block.description}")
+    else:
+        yield _styled(block.title, Style.HEADLINE)
+        for decision in block.decisions:
+            yield escape(f"{decision.time} {decision.kind}: {decision.text}")
+            yield from (_styled(f"  {what}: {why}", Style.MUTED) for what, why in decision.reasons)
+
+
+def table_on_terminal(table: Table, *, verbose: bool = False) -> RichTable:
+    """Return a table for a terminal."""
+    shown = table.lines if verbose or not table.most else table.lines[: table.most]
+    printed = _table(f"{table.title}{shown_of(len(shown), len(table.lines))}")
+    for at, column in enumerate(table.columns):
+        is_text = column in table.sentences
+        is_short = all(len(line.cells[at]) <= _SHORT for line in shown)
+        printed.add_column(
+            escape(column), justify="left" if is_text else "right", no_wrap=is_short or not is_text, overflow="fold"
+        )
+    for line in shown:
+        printed.add_row(*map(_cell, line.cells))
+        more = line.more if verbose else line.more[: table.most_more]
+        if table.most_more and len(line.more) > len(more):
+            more = (*more, f"and {len(line.more) - len(more):,} more")
+        for text in (*([line.detail] if line.detail else ()), *more):
+            printed.add_row(*[""] * (len(table.columns) - 1), f"  [dim]{escape(text)}[/dim]")
+    return printed
+
+
+def _changes(block: ChangeList, verbose: bool) -> RichTable:
+    """Return a row for each change, with the lines to change below it."""
+    shown = block.changes if verbose or not block.most else block.changes[: block.most]
+    count = shown_of(len(shown), len(block.changes)).replace("--verbose", "`trimtab advise -v`")
+    table = _table(f"{block.title}{count}")
+    has_label, has_month = any(one.label for one in shown), any(one.month for one in shown)
+    if has_label:
+        table.add_column("", overflow="fold")
+    for name in ("nodes", *(["a month"] if has_month else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("if", overflow="fold")
+    for one in shown:
+        figures = [*([escape(one.label)] if has_label else []), one.nodes, *([one.month] if has_month else [])]
+        table.add_row(*figures, escape(one.condition))
+        lines = one.lines
+        if len(lines) > 1 and not verbose:
+            lines = (f"{lines[0]} (and {counted(len(lines) - 1, 'more line')})",)
+        for text in (*([one.steps] if one.steps else []), *lines):
+            table.add_row(*[""] * len(figures), f"  [dim]{escape(text)}[/dim]")
+    return table
+
+
+def _table(title: str) -> RichTable:
+    return RichTable(title=escape(title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0))
+
+
+def _styled(text: str, style: Style) -> str:
+    return f"[{style}]{escape(text)}[/{style}]" if style else escape(text)
+
+
+def _cell(cell: str) -> str:
+    style = _STYLES.get(cell)
+    return f"[{style}]{cell}[/{style}]" if style else escape(cell)

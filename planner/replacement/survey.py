@@ -18,7 +18,7 @@ from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, facts_of
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.node_limits import Spare, consolidation_of_nodes, spare
+from trimtab.planner.facts.node_limits import Spare, consolidation_of_nodes
 from trimtab.planner.facts.nodes import (
     eviction_rating,
     group_prices,
@@ -27,7 +27,7 @@ from trimtab.planner.facts.nodes import (
     undisrupted_until_s,
 )
 from trimtab.planner.facts.pdb import Exhausted
-from trimtab.planner.facts.readiness import overdue, unhealthy
+from trimtab.planner.facts.readiness import overdue
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates
 from trimtab.planner.placement.limits import Limits
@@ -163,7 +163,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         pods=pods,
         templates=templates,
         limits=limits,
-        spare=_spare(request, there, leaving),
+        spare=_spare(request, there),
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
         pool=pools_of_nodes(snapshot),
@@ -171,18 +171,16 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         excluded=excluded,
         budgets_now=budgets_now,
         budgets_later=budgets_later,
-        unhealthy=unhealthy(
-            snapshot, this.ready, leaving, this.settings.readiness, settings.scale_down, request.now_ns
-        ),
+        unhealthy=request.unhealthy(settings.scale_down),
     )
     return context._replace(verdicts=_verdicts(context, codes))
 
 
-def _spare(request: ReplacementRequest, there: Bool, leaving: Bool) -> Spare:
+def _spare(request: ReplacementRequest, there: Bool) -> Spare:
     """Return what groups and resources have above their minimums once scale-down has removed its nodes."""
     snapshot = request.snapshot
-    left = spare(snapshot, request.round.settings.limits, leaving)
-    by_scale_down = np.flatnonzero(~there & ~leaving & (snapshot.nodes.group >= 0))
+    left = request.spare()
+    by_scale_down = np.flatnonzero(~there & ~request.leaving & (snapshot.nodes.group >= 0))
     np.subtract.at(left.group_left, left.group[by_scale_down], 1)
     np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
     return left

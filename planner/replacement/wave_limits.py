@@ -15,7 +15,7 @@ import numpy as np
 
 from trimtab.common.kubernetes.signals.table import SPOT_LABELS
 from trimtab.planner.facts.labels import LabelIndex
-from trimtab.planner.facts.node_limits import ActiveNodeBudget, active_budgets
+from trimtab.planner.facts.node_limits import ActiveNodeBudget
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.group_templates import labels_by_group
@@ -168,15 +168,8 @@ def limit_use(context: ReplacementContext) -> LimitUse:
         [needs_of[first:last] for first, last in pairwise(bounds)],
         spare.group.tolist(),
         [[(at, one) for at, one in enumerate(row) if one > 0] for row in spare.amount.tolist()],
-        _node_budgets(context),
+        context.request.node_budgets(context.request.settings.budgets, pods.evictions == 0),
     )
-
-
-def _node_budgets(context: ReplacementContext) -> list[ActiveNodeBudget]:
-    """Return the budgets for nodes that hold now. Nodes that are being deleted or not ready count already."""
-    request = context.request
-    busy = context.request.leaving | ~context.request.ready
-    return active_budgets(request.snapshot, request.settings.budgets, context.pods.evictions == 0, busy, request.now_ns)
 
 
 class SpotNodes:

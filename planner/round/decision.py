@@ -4,7 +4,7 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -12,8 +12,11 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
+from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare, active_budgets, spare
+from trimtab.planner.facts.readiness import unhealthy
 from trimtab.planner.model.execution import RequestLimits
-from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.model.settings import ScaleDownSettings, ScaleUpSettings
+from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.round import Round, RoundInput
@@ -67,6 +70,20 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
     def encodings(self) -> KeyedCache:
         """Cache of encodings of the same content."""
         return self.round.work.encodings
+
+    def spare(self) -> Spare:
+        """Return the headroom above minimums, of the whole cluster."""
+        return spare(self.snapshot, self.round.settings.limits, self.leaving)
+
+    def node_budgets(self, budgets: Iterable[NodeDisruptionBudget], is_empty: Bool) -> list[ActiveNodeBudget]:
+        """Return the budgets for nodes that hold now: nodes that are being deleted or not ready count already. is_empty
+        : bool[N], the node leaves without pods to move."""
+        return active_budgets(self.snapshot, budgets, is_empty, self.leaving | ~self.ready, self.now_ns)
+
+    def unhealthy(self, limits: ScaleDownSettings) -> str:
+        """Return why no node may leave, as too many are not ready; "" = they may."""
+        rules = self.round.settings.readiness
+        return unhealthy(self.snapshot, self.ready, self.leaving, rules, limits, self.now_ns)
 
 
 def room_to_grow(this: Round, settings: ScaleUpSettings) -> tuple[GroupTemplates, Limits]:

@@ -12,10 +12,9 @@ import numpy as np
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
 from trimtab.planner.facts.gangs import gangs_of
-from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare, active_budgets, spare
+from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare
 from trimtab.planner.facts.nodes import eviction_costs
 from trimtab.planner.facts.pdb import BudgetMembership, remaining
-from trimtab.planner.facts.readiness import unhealthy
 from trimtab.planner.facts.similarity import divide
 from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
@@ -108,7 +107,7 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
         notes=notes,
         nodes=nodes,
         pods=pods,
-        unhealthy=_unhealthy(request),
+        unhealthy=request.unhealthy(request.settings),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
         balance=_balance(request),
         basis=basis(snapshot, settings, general),
@@ -155,11 +154,9 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
         utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
-        spare=spare(snapshot, general.limits, request.leaving),
+        spare=request.spare(),
         has_pods=has_pods,
-        budgets=active_budgets(
-            snapshot, general.disruption_budgets, ~has_pods, request.leaving | ~request.ready, request.now_ns
-        ),
+        budgets=request.node_budgets(general.disruption_budgets, ~has_pods),
     )
 
 
@@ -169,7 +166,7 @@ def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownCo
     return earlier._replace(
         request=request,
         pods=pods._replace(columns=pods.columns._replace(now_s=request.now_ns // SECOND_NS)),
-        unhealthy=_unhealthy(request),
+        unhealthy=request.unhealthy(request.settings),
         cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
     )
 
@@ -180,11 +177,6 @@ def nodes_with(context: ScaleDownContext, mask: Bool) -> Bool:
     found = np.zeros(len(context.request.leaving), bool)
     found[node[mask & (node >= 0)]] = True
     return found
-
-
-def _unhealthy(request: ScaleDownRequest) -> str:
-    rules = request.round.settings.readiness
-    return unhealthy(request.snapshot, request.ready, request.leaving, rules, request.settings, request.now_ns)
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainColumns) -> Slack | None:

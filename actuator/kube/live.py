@@ -6,10 +6,16 @@ retried at once. Never decides which node or pod. Durations in seconds.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
 from trimtab.actuator.kube.cluster import (
+    POD_COST_TIME_ANNOTATION,
+    POD_COST_UNFINISHED_ANNOTATION,
+    POD_RANK_ANNOTATION,
     ConflictError,
     CostWrite,
     FieldConflictError,
@@ -25,6 +31,10 @@ from trimtab.actuator.kube.cluster import (
     PodCost,
     PodView,
     TaintView,
+    daemon_eviction,
+    deletion_delayed,
+    instance_type,
+    node_quantities,
 )
 from trimtab.actuator.kube.custom_objects import (
     APPLY_PATCH,
@@ -39,15 +49,18 @@ from trimtab.actuator.kube.custom_objects import (
     delete_group_cost,
     read_group_costs,
 )
-from trimtab.actuator.kube.objects import CostedPod, StoredNode, StoredPod, node_view, pod_cost, pod_view
 from trimtab.actuator.settings import KubeSettings
 from trimtab.common.kubernetes.api import JSON_PATCH, Json
 from trimtab.common.kubernetes.json_envelope import ObjectList
-from trimtab.common.kubernetes.kinds.nodes import Taint
+from trimtab.common.kubernetes.kinds.metadata import OwnerReference, VersionedMeta
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from trimtab.common.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta, PodSpec
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.kubernetes.signals import ours
 from trimtab.common.rpc.retries import attempts, with_retries
+
+DEFAULT_GRACE_S = 30
 
 NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
@@ -62,6 +75,103 @@ UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": Fa
 UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
 # Other clients write nodes too (kubelet, controllers): a patch is tried this often.
 PATCHES = attempts(8, 0.02, 0.5)
+
+
+class StoredNode(Node, kw_only=True):
+    """A Node with its version; an answer without metadata is none."""
+
+    metadata: VersionedMeta
+
+
+class StoredPod(Pod, kw_only=True):
+    """A Pod; an answer without metadata is none."""
+
+    metadata: PodMeta
+
+
+class CostAnnotations(PodAnnotations):
+    """With the annotations of pod deletion costs."""
+
+    rank: str | None = msgspec.field(default=None, name=POD_RANK_ANNOTATION)
+    made: str | None = msgspec.field(default=None, name=POD_COST_TIME_ANNOTATION)
+    unfinished: str | None = msgspec.field(default=None, name=POD_COST_UNFINISHED_ANNOTATION)
+
+
+class CostMeta(PodMeta):
+    """`metadata` of a pod with its deletion cost."""
+
+    annotations: CostAnnotations | None = None
+
+
+class CostedPod(msgspec.Struct):
+    """A pod of which the API server was asked for the metadata alone."""
+
+    metadata: CostMeta
+
+
+def node_view(node: StoredNode) -> NodeView:
+    """Return a node as the actuator knows it."""
+    meta, spec, status = node.metadata, node.spec or NodeSpec(), node.status or NodeStatus()
+    allocatable = status.allocatable or {}
+    return NodeView(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        provider_id=spec.provider_id or "",
+        taints=tuple(TaintView(taint.key or "", taint.value or "", taint.effect or "") for taint in spec.taints or ()),
+        gpu=any(name.endswith("/gpu") and str(amount) not in ("", "0") for name, amount in allocatable.items()),
+        deletion_delayed=deletion_delayed(meta.annotations),
+        ready=any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
+        created_ms=_millis(meta.creation_timestamp),
+        instance_type=instance_type(meta.labels),
+        capacity=node_quantities(status.capacity),
+        allocatable=node_quantities(allocatable),
+    )
+
+
+def pod_view(pod: StoredPod) -> PodView:
+    """Return a pod as the actuator knows it."""
+    meta, spec = pod.metadata, pod.spec or PodSpec()
+    owner, annotations = _controller(meta) or OwnerReference(), meta.annotations or PodAnnotations()
+    grace_s = spec.termination_grace_period_seconds
+    return PodView(
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        node=spec.node_name or "",
+        phase=(pod.status and pod.status.phase) or "",
+        priority=spec.priority or 0,
+        owner_kind=owner.kind or "",
+        owner_name=owner.name or "",
+        owner_uid=owner.uid or "",
+        mirror=annotations.mirror is not None,
+        deletion_ms=_millis(meta.deletion_timestamp),
+        grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
+        daemon=annotations.daemonset_pod == "true",
+        daemon_eviction=daemon_eviction(annotations.enable_ds_eviction),
+    )
+
+
+def pod_cost(pod: CostedPod) -> PodCost:
+    """Return a pod's deletion cost."""
+    meta, annotations, owner = pod.metadata, pod.metadata.annotations or CostAnnotations(), _controller(pod.metadata)
+    return PodCost(
+        meta.namespace or "",
+        meta.name or "",
+        meta.uid or "",
+        annotations.deletion_cost,
+        annotations.rank,
+        annotations.made,
+        f"{owner.kind}/{meta.namespace}/{owner.name}" if owner else "",
+        annotations.unfinished is not None,
+    )
+
+
+def _controller(meta: PodMeta) -> OwnerReference | None:
+    return next((reference for reference in meta.owner_references or () if reference.controller), None)
+
+
+def _millis(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.timestamp() * 1000)
 
 
 class KubeCluster:

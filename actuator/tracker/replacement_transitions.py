@@ -7,6 +7,7 @@ event that is in neither `WAVE_EDGES` nor `LATE_IN` is impossible.
 from typing import NamedTuple
 
 from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.replacement_states import (
     FINAL_STAGES,
     NewNode,
@@ -16,7 +17,6 @@ from trimtab.actuator.tracker.replacement_states import (
     WaveStage,
 )
 from trimtab.actuator.tracker.states import Reason
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 _S = WaveStage
 # Events that are harmless in a stage: a caller's, or of a task that saw an earlier one.

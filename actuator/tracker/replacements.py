@@ -11,6 +11,7 @@ from typing import NamedTuple
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker import replacement_transitions
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.groups import WAVE
 from trimtab.actuator.tracker.replacement_states import (
     FINAL_STAGES,
@@ -33,7 +34,6 @@ from trimtab.actuator.tracker.states import (
     State,
     TrackerData,
 )
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 TOLERANCE = 1e-9
 """Differences of savings below this are those of adding floats."""

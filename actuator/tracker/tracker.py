@@ -14,7 +14,13 @@ import msgspec
 from trimtab.actuator.tracker import deletion_steps, groups, replacements
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.deletion_steps import apply, check_deletion, instruction_of
+from trimtab.actuator.tracker.deletion_steps import (
+    ImpossibleEventError,
+    apply,
+    check_deletion,
+    instruction_of,
+    next_state,
+)
 from trimtab.actuator.tracker.states import (
     FINAL_STATES,
     CloudDeletionCall,
@@ -29,7 +35,6 @@ from trimtab.actuator.tracker.states import (
     TrackedEviction,
     TrackerData,
 )
-from trimtab.actuator.tracker.transitions import ImpossibleEventError, next_state
 
 _data_decoder: msgspec.json.Decoder[TrackerData] = msgspec.json.Decoder(TrackerData)
 

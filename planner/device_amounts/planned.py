@@ -42,7 +42,7 @@ from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
-from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.sealing import share
 
 
 def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:

@@ -1,4 +1,4 @@
-"""`trimtab admin load` as a process on a real control plane, without slack and with it: the steps of docs/slack.md."""
+"""`trimtab admin load` as a process on a real control plane, without slack and with it: the steps of docs/jobs.md."""
 
 import json
 import subprocess

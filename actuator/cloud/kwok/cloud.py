@@ -34,7 +34,7 @@ from trimtab.actuator.cloud.provider import (
 from trimtab.actuator.cloud.table import KwokOptions, KwokSettings, LiveCloud, LiveWiring, MachineOptions, Opening
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, NotLeaderError, RefusedError
-from trimtab.actuator.kube.objects import StoredNode
+from trimtab.actuator.kube.live import StoredNode
 from trimtab.actuator.settings import KubeOptions, SettingError
 from trimtab.actuator.steady_time import SteadyTime
 from trimtab.common.kubernetes.api import MERGE_PATCH

@@ -21,7 +21,7 @@ from trimtab.planner.device_amounts.cluster_devices import resource_of_class
 from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
 from trimtab.planner.devices.model import ClaimRequest, DeviceClaim, DeviceConstraint, DeviceSubRequest, NodeSelection
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.slack.claim_specs import write_claim_spec
+from trimtab.planner.slack.specs import write_claim_spec
 from trimtab.planner.snapshot.columns import Snapshot, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -121,7 +121,7 @@ def prepared(path: Path) -> Path:
             generate_cluster(path, words(one.line)[0][3:])
         else:
             subprocess.run(["bash", "-c", one.line], cwd=path, check=True)
-    (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
+    (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/jobs.md" and "slack:" in block.text]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
     # Of the page on plans: a node group, one with a template, settings with replacement.
     _, offered, replacement = [block.text for block in blocks("yaml") if block.page == "docs/plan.md"]

@@ -26,6 +26,11 @@ def advice_options(most_plans: int, usage: ClusterUsage | None = None) -> Advice
     return AdviceOptions(most_plans, more)
 
 
+def brief_options(usage: ClusterUsage | None = None) -> AdviceOptions:
+    """Return the options of advice in a section of another answer."""
+    return replace(advice_options(MOST_BESIDE, usage), most_steps=1)
+
+
 def find_advice(
     planner: PlannerAccess,
     view: ClusterView,
@@ -63,7 +68,5 @@ def advice_beside(
     """Return advice for a section beside the plan: from few more plans, or, with `is_whole`, from as many as `trimtab
     advise` makes. Others and errors: as for `find_advice`.
     """
-    options = advice_options(MOST_PLANS if is_whole else MOST_BESIDE, usage)
-    if not is_whole:
-        options = replace(options, most_steps=1)
+    options = advice_options(MOST_PLANS, usage) if is_whole else brief_options(usage)
     return find_advice(planner, view, request, answer, options)

@@ -40,7 +40,7 @@ NOTHING = "No change that was tried frees another node."
 def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     """Print the advice on a plan over the cluster, or over several. Errors: FailedError if one of several failed."""
     if len(options.clusters) > 1:
-        planned = sorted(plan_each(options, most_plans=lambda _: most_plans), key=_order)
+        planned = sorted(plan_each(options, advice=advice_options(most_plans)), key=_order)
         if options.output is Format.TABLE:
             print_page(stdout_console(), _clusters_page(planned), verbose=options.verbose)
         else:

@@ -2,12 +2,12 @@
 read is named, and the others go on; the exit code is then 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.clients.advice import Advice
-from trimtab.clients.cli.advice import advice_options, find_advice
+from trimtab.clients.advice import Advice, AdviceOptions
+from trimtab.clients.cli.advice import find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.advice import TITLE, change
 from trimtab.clients.cli.answers.answer import PlanAnswer
@@ -49,11 +49,10 @@ class PlannedCluster:
 
 
 def plan_each(
-    options: CommandOptions, decisions: Codes = (), most_plans: Callable[[int], int] | None = None
+    options: CommandOptions, decisions: Codes = (), advice: AdviceOptions | None = None
 ) -> list[PlannedCluster]:
-    """Return a plan for each cluster, the largest savings first, then those that failed. most_plans : returns how many
-    plans the advice on a cluster of so many nodes may make, None = no advice is wanted. Errors: UsageError if the
-    options themselves are wrong.
+    """Return a plan for each cluster, the largest savings first, then those that failed. advice : None = no advice is
+    wanted. Errors: UsageError if the options themselves are wrong.
     """
     if options.state is not None:
         raise UsageError("--state belongs to one cluster; omit it, or plan each cluster alone")
@@ -61,7 +60,7 @@ def plan_each(
         raise UsageError("--usage belongs to one cluster; omit it, or plan each cluster alone")
     options.request()
     with open_planner(options.planner, options.settings) as planner:
-        found = [_planned(one, decisions, planner, most_plans) for one in options.each()]
+        found = [_planned(one, decisions, planner, advice) for one in options.each()]
     return sorted(found, key=_order)
 
 
@@ -74,7 +73,7 @@ def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
 
 
 def _planned(
-    options: CommandOptions, decisions: Codes, planner: PlannerAccess, most_plans: Callable[[int], int] | None
+    options: CommandOptions, decisions: Codes, planner: PlannerAccess, wanted: AdviceOptions | None
 ) -> PlannedCluster:
     (cluster,) = options.clusters
     advice = None
@@ -86,8 +85,8 @@ def _planned(
             request.decisions.extend(default_decisions(request.settings, snapshot))
         response = planner.plan(snapshot, request)
         view = ClusterView(snapshot)
-        if most_plans is not None:
-            advice = find_advice(planner, view, request, response, advice_options(most_plans(len(view.nodes))))
+        if wanted is not None:
+            advice = find_advice(planner, view, request, response, wanted)
     except (UsageError, FailedError, InvalidInputError, TrimtabError, ServiceError) as error:
         note(f"{cluster.name}: left out: {error}")
         return PlannedCluster(cluster, None, str(error))

@@ -1,13 +1,13 @@
 """The snapshot with which decisions are made: devices that can be counted have become resources.
 
-Each ask for countable devices is a resource: nodes offer as many as are eligible, less those that claims other than the
-placed pods' have, and pods request what their claims count. So whatever is decided with amounts is decided with devices
-too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well,
-which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
-what they publish elsewhere in its group is not ready.
+Each kind of claims is a resource (`competing_claims`): nodes offer as many as they can have beside what claims other
+than the placed pods' take, and pods request what they claim. So whatever is decided with amounts is decided with
+devices too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as
+well, which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
+what they publish elsewhere in its group is not ready, and offers none.
 
 Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
-if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
+if slices have changed, else columns of claims and pods; see `PlannedDevices`.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
-from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.sealing import share
 
 
 def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:

@@ -35,7 +35,7 @@ from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
 from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.process import MAX_MESSAGE_BYTES
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 
 MOST_BYTES = 4 << 20

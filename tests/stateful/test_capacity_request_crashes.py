@@ -19,7 +19,7 @@ from trimtab.actuator.service.settings import WriteLimits
 from trimtab.clients.loop.capacity import ToldRequests, all_splits
 from trimtab.clients.loop.lowering import target_reductions
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import actuator_pb2, plan_pb2
 

@@ -5,7 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trimtab.clients.cli.advice import MOST_BESIDE, advice_beside
+from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.cli.advice import advice_beside, advice_options, brief_options
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
@@ -70,7 +71,8 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     require_extra("report", "-o html=FILE")
     if len(options.clusters) > 1:
         _check_overlay(0, from_start)
-        clusters = plan_each(options, most_plans=lambda _: MOST_BESIDE)
+        advice = advice_options(MOST_PLANS) if options.verbose else brief_options()
+        clusters = plan_each(options, advice=advice)
         write_page(out, clusters_page(clusters, with_pictures=True), options.title)
         refuse_failed(clusters)
         return
@@ -324,7 +326,7 @@ def _asked(
             answer = planner.plan(snapshot, request)
             shown = shown or answer
             if _going(shown) == _going(answer):
-                advice = advice_beside(planner, view, request, answer, usage)
+                advice = advice_beside(planner, view, request, answer, usage, is_whole=options.verbose)
     except (MissingExtraError, UsageError, FailedError, TrimtabError, ServiceError) as error:
         if shown is None:
             raise

@@ -41,7 +41,7 @@ from trimtab.planner.model.values import (
     SlackRequest,
     TaintSpec,
 )
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta

@@ -9,9 +9,9 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service import measurement
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_limits import Bounds
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.planner.snapshot.caches import SnapshotKey

@@ -97,7 +97,7 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
         raise FieldError("spec.minSize", f"{low} is more than maxSize {high}", "give minSize <= maxSize")
     price = spec.price
     if price is not None and not is_price(price):
-        remedy = f"give the price of a node and hour, 0 to {MOST_PER_HOUR:.0e}"
+        remedy = f"give the price of a node for an hour, 0 to {MOST_PER_HOUR:.0e}"
         raise FieldError("spec.price", f"{price} is out of range", remedy)
     status = group.status or NodeGroupStatus()
     row = pb.NodeGroup(

@@ -3,8 +3,8 @@
 Each kind of claims is a resource (`competing_claims`): nodes offer as many as they can have beside what claims other
 than the placed pods' take, and pods request what they claim. So whatever is decided with amounts is decided with
 devices too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as
-well, which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
-what they publish elsewhere in its group is not ready, and offers none.
+well, which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not
+published what they publish elsewhere in its group is not ready, and offers none.
 
 Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
 if slices have changed, else columns of claims and pods; see `PlannedDevices`.

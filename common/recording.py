@@ -143,9 +143,9 @@ class RecordingReader:
 
     def _finish(self, end: pb.RecordingEnd) -> None:
         if end.frame_count != self._count - 1:
-            raise self._broken(f"it says that it has {end.frame_count} frames")
+            raise self._broken(f"its end says that it has {end.frame_count} frames")
         if self._read(1):
-            raise self._broken("something follows its end")
+            raise self._broken("there is more after its end")
         self.complete = True
 
     def _next(self) -> pb.RecordingFrame | None:

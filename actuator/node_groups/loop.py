@@ -110,7 +110,7 @@ class NodeGroupLoop:
                 log.warning("groups not read, retrying", detail=str(error))
             except Exception as error:
                 # The other groups, and the next time, must not depend on it: nothing else would check them.
-                log.error("groups not checked, it is tried again", exc_info=error)
+                log.error("the node groups were not checked; the next round tries again", exc_info=error)
         return POLL_S
 
     def _run(self) -> None:

@@ -172,7 +172,7 @@ class Rollback:
             return True
         if self._processor.now_ms() - seen.stage_ms <= seen.ready_timeout_s * 1000:
             return False
-        detail = "it has not started in time to be given back; scale-down deletes it if it is ever unneeded"
+        detail = "it started too late to be given back here; if nothing needs it, a later scale-down deletes it"
         self._record(seen, e.OrdersLeft(seen.request_id, detail))
         return True
 

@@ -90,7 +90,7 @@ class ReplacementTask:
             return self._poll_s
         except ImpossibleEventError as error:
             # Another event came first.
-            log.warning("replacement looks again", request_id=self._request_id, detail=str(error))
+            log.warning("replacement not advanced; it is tried again", request_id=self._request_id, detail=str(error))
             return self._poll_s
         except (ClusterError, CloudError) as error:
             log.warning("replacement waits", request_id=self._request_id, stage=seen.stage.name, detail=str(error))

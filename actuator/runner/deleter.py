@@ -191,7 +191,9 @@ class GroupDeleter:
                 elif found.machine is MachineIdentity.ANOTHER:
                     self._end_replaced(order.wanted, found.uid, is_accepted)
                 else:
-                    self._expire({node: order}, "its Node object is gone, so the instance may be another machine")
+                    self._expire(
+                        {node: order}, "its Node object is gone, so the instance may by now be another machine"
+                    )
         return certain
 
     def _end_replaced(self, wanted: DeleteInstance, uid: str, is_accepted: bool) -> None:
@@ -205,7 +207,7 @@ class GroupDeleter:
             provider_id=wanted.provider_id,
             ordered_uid=wanted.node_uid,
             present_uid=uid,
-            detail="another machine has the provider id; it is left alone",
+            detail="another machine has this provider id now; it is left alone",
         )
         if is_accepted:
             self._forget(wanted)
@@ -223,7 +225,7 @@ class GroupDeleter:
             with self._apart(node, order):
                 pods = self._taints.pods_since(order.wanted) if is_checked else ()
                 if pods is None:
-                    self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
+                    self._expire({node: order}, "something else keeps removing its taint", Reason.NODE_CHANGED)
                 elif pods:
                     detail = f"{len(pods)} pods appeared after its taint was removed, such as {pods[0]}"
                     self._fail(order.wanted, detail, Reason.NODE_CHANGED, pods)

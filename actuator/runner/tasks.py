@@ -174,7 +174,7 @@ class RollBackTask:
                 self._work = None
             self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY, self._uncordon, self._uid)
         except NotFoundError:
-            log.info("no roll-back needed, the node is gone or was replaced", node=self._node)
+            log.info("nothing to roll back: the node is gone or was replaced", node=self._node)
         except ClusterError as error:
             log.warning("roll-back waits", node=self._node, detail=str(error))
             return self._context.settings.rollback_retry_s
@@ -223,9 +223,7 @@ class GrowTask:
             if self._context.recorder.steady_ms() <= self._until_ms:
                 cloud.set_size(group, growth.expected, growth.wanted, token)
             elif not cloud.was_set(group, growth.wanted, token):
-                detail = (
-                    f"the cloud has not completed it within {self._context.settings.grow.timeout_s:g} s; plan again"
-                )
+                detail = f"the cloud did not complete it within {self._context.settings.grow.timeout_s:g} s; plan again"
                 return GrowthAnswer(group, False, detail, GrowthReason.NOT_CARRIED_OUT)
         except SizeChangedError as error:
             return GrowthAnswer(group, False, str(error), GrowthReason.SIZE_CHANGED)

@@ -51,7 +51,7 @@ class Deletions:
             raise ServiceError(
                 grpc.StatusCode.UNAVAILABLE,
                 Reason.BACKEND_UNAVAILABLE,
-                f"not all taints are written after {self._settings.answer_s:g} s; the work continues, repeat the "
+                f"not all taints were written within {self._settings.answer_s:g} s; the work continues, repeat the "
                 "call with the same request_id",
             )
         return answers

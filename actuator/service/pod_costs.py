@@ -104,7 +104,7 @@ class Progress:
         """Write or remove a pod's cost; return why it failed, "" = success. `counts` = count it in the response."""
         if not self.may_write():
             self.response.left_count += counts
-            return "the limit of one call leaves pods for the next"
+            return "one call's limit is reached; the next call does the other pods"
         try:
             self.cluster.write_pod_cost(pod, cost)
         except ClusterError as error:
@@ -275,7 +275,7 @@ class GroupObjects:
         if not is_new and known is not None and not self._is_due(known, status):
             return ""
         if not self._progress.may_write():
-            return "the limit of one call leaves it for the next"
+            return "one call's limit is reached; the next call does it"
         if is_new:
             generation = self._progress.cluster.write_group_cost(cost)
         self._progress.cluster.write_group_cost_status(cost, generation, status)

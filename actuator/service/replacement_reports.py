@@ -40,7 +40,8 @@ class ReplacementReports:
             "replacement_savings", description="Savings for one hour, achieved by all replacements, in prices' currency"
         )
         self._given_back = meter.create_counter(
-            "replacement_nodes_given_back", description="New nodes of replacements that served nothing and went again"
+            "replacement_nodes_given_back",
+            description="New nodes of replacements that were deleted again without having served",
         )
         # Last stage of the replacement in progress.
         self._stage: tuple[str, WaveStage] | None = None

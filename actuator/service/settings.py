@@ -96,9 +96,12 @@ class WorkOptions:
     eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
     drain_poll: Annotated[float, typer.Option(min=0.01, help="interval between reads of a draining node")] = _D.poll_s
     drain_threads: Annotated[int, typer.Option(min=1, help="threads for drains")] = _D.thread_count
-    drain_poll_max: Annotated[float, typer.Option(min=0.01, help="the same while a drain makes no progress")] = (
-        _D.poll_max_s
-    )
+    drain_poll_max: Annotated[
+        float,
+        typer.Option(
+            min=0.01, help="longest interval between reads of a draining node, while its drain makes no progress"
+        ),
+    ] = _D.poll_max_s
     max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period granted to a pod")] = (
         _D.max_graceful_termination_s
     )
@@ -113,7 +116,7 @@ class WorkOptions:
         bool, typer.Option(help="evict DaemonSet pods of drained nodes, without waiting for them")
     ] = _D.evict_daemons_occupied
     daemonset_eviction_for_empty_nodes: Annotated[
-        bool, typer.Option(help="the same for nodes that are not drained")
+        bool, typer.Option(help="evict DaemonSet pods of nodes deleted without a drain, without waiting for them")
     ] = _D.evict_daemons_empty
     expendable_priority: Annotated[
         int, typer.Option(help="pods of lower priority are not drained; must equal the planner's setting")
@@ -128,7 +131,7 @@ class WorkOptions:
         _W.delete.batch_s
     )
     replace_poll: Annotated[
-        float, typer.Option(min=0.01, help="interval between looks at the nodes of a replacement")
+        float, typer.Option(min=0.01, help="interval between reads of the nodes of a replacement")
     ] = _W.replace.poll_s
     delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
         _W.delay_after_taint_s
@@ -144,7 +147,8 @@ class WorkOptions:
         _S.limits.max_clock_skew_s
     )
     keep_finished: Annotated[
-        float, typer.Option(min=0, help="how long results are kept; answers to requests at least 300")
+        float,
+        typer.Option(min=0, help="how long results are kept; answers to requests are kept for at least 300 seconds"),
     ] = _S.retention.finished_s
     keep_evictions: Annotated[float, typer.Option(min=0, help="how long evictions are kept")] = _S.retention.evictions_s
     max_soft_taints: Annotated[int, typer.Option(min=1, help="most soft taints changed by one call")] = (
@@ -170,7 +174,7 @@ class WorkOptions:
         ),
     ] = _S.groups.max_node_provision_s
     startup_taints: Annotated[
-        str, typer.Option(help="KEY,… or PREFIX*,… : a node with such a taint does not count as registered")
+        str, typer.Option(help="KEY,… or PREFIX*,… : a node counts as registered once it has none of these taints")
     ] = ""
 
     def settings(self) -> ActuatorSettings:

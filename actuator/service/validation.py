@@ -193,7 +193,7 @@ def capacity_answers(request: actuator_pb2.ApplyCapacityStatusRequest) -> Sequen
     seen: set[tuple[str, str]] = set()
     for one in request.requests:
         if not is_label(one.namespace) or not is_subdomain(one.name):
-            problem = f"{f'{one.namespace}/{one.name}'[:100]!r} is no name of an object; use {RULE}"
+            problem = f"{f'{one.namespace}/{one.name}'[:100]!r} is not the name of an object; use {RULE}"
             raise _invalid("requests.name", f": {problem}")
         if (one.namespace, one.name) in seen:
             raise _invalid("requests.name", f": {one.namespace}/{one.name} was given before")
@@ -281,7 +281,7 @@ def check_replacement(request: actuator_pb2.StartReplacementRequest) -> None:
     if not 0 <= request.max_alternatives <= MOST_GROUPS:
         raise _invalid("max_alternatives", f" is {request.max_alternatives}; give 0 to {MOST_GROUPS}")
     if not math.isfinite(request.min_saving_per_hour):
-        raise _invalid("min_saving_per_hour", " is no number")
+        raise _invalid("min_saving_per_hour", " is not a number")
     if not 0 < ready_timeout_s(request) <= LONGEST_READY_S:
         raise _invalid("ready_timeout", f" is {ready_timeout_s(request):g} s; give more than 0 and at most 24 h")
     for group, price in sorted(request.prices_per_hour.items()):

@@ -138,9 +138,8 @@ class HourlyLimit(NamedTuple):
     @property
     def description(self) -> str:
         """Return the limit in words, for a refusal."""
-        return (
-            f"{self.counted} are going or went within the last hour; the access policy allows {self.most} ({self.text})"
-        )
+        gone = f"{self.counted} nodes were deleted, or are being deleted, within the last hour"
+        return f"{gone}; the access policy allows {self.most} ({self.text})"
 
 
 def hourly_limit(
@@ -320,7 +319,10 @@ class _InProgressCounts:
             what = "the node belongs" if seen.provider_id else "the node has no provider id yet, so it belongs"
             return Reason.NODE_GROUP_NOT_FOUND, f"{what} to no node group of the cloud"
         if seen.tainted:
-            return Reason.ALREADY_IN_PROGRESS, "the node already has the taint, but not from a request known here"
+            return (
+                Reason.ALREADY_IN_PROGRESS,
+                "the node already has the deletion taint, but no request known here set it",
+            )
         return NO_REASON, ""
 
     def _refuse_change(self, request: NodeRequest) -> tuple[int, str]:
@@ -352,9 +354,9 @@ class _InProgressCounts:
 
     def _refuse_limit(self, request: NodeRequest) -> tuple[int, str]:
         if self._count >= self._limits.max_parallelism:
-            return Reason.LIMIT_EXCEEDED, f"{self._count} deletions in progress, the limit"
+            return Reason.LIMIT_EXCEEDED, f"{self._count} deletions are in progress, which is the limit"
         if request.drain and self._drain_count >= self._limits.max_drain_parallelism:
-            return Reason.LIMIT_EXCEEDED, f"{self._drain_count} drains in progress, the limit"
+            return Reason.LIMIT_EXCEEDED, f"{self._drain_count} drains are in progress, which is the limit"
         return NO_REASON, ""
 
 

@@ -141,7 +141,10 @@ def apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
             deletion.ending = State.FAILED
             deletion.reason, deletion.detail, deletion.pods_left = reason, detail, pods_left
         case e.NodeGone():
-            deletion.reason, deletion.detail = Reason.NODE_GONE, "the node vanished before the cloud was asked"
+            deletion.reason, deletion.detail = (
+                Reason.NODE_GONE,
+                "the node vanished before the cloud was asked to delete it",
+            )
         case e.CancelRequested(detail=detail):
             deletion.ending = State.CANCELLED
             deletion.reason, deletion.detail = Reason.CANCELLED, detail

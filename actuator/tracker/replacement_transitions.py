@@ -42,7 +42,7 @@ WAVE_EDGES = (
     WaveEdge(_S.PLANNED, e.ReplacementFailed, _S.ROLLING_BACK, "The soft taint was refused."),
     WaveEdge(_S.PLANNED, e.ReplacementCancelled, _S.ROLLING_BACK, "Nothing was ordered yet."),
     WaveEdge(_S.ORDERING, e.NodesOrdered, _S.ORDERING, "The order is recorded before the cloud is called."),
-    WaveEdge(_S.ORDERING, e.GrowthAnswered, _S.WAITING, "The cloud has answered; nothing is to order."),
+    WaveEdge(_S.ORDERING, e.GrowthAnswered, _S.WAITING, "The cloud has answered; no node needs to be ordered."),
     WaveEdge(
         _S.ORDERING,
         e.GrowthAnswered,
@@ -50,7 +50,7 @@ WAVE_EDGES = (
         "A group was refused, or had another size: an alternative, or the same group, is ordered.",
     ),
     WaveEdge(_S.ORDERING, e.OrdersMissed, _S.ORDERING, "A group has no room; an alternative is ordered."),
-    WaveEdge(_S.ORDERING, e.OrdersMissed, _S.WAITING, "A group has no room, and nothing is to order."),
+    WaveEdge(_S.ORDERING, e.OrdersMissed, _S.WAITING, "A group has no room, and no node needs to be ordered."),
     WaveEdge(_S.ORDERING, e.ReplacementCancelled, _S.ROLLING_BACK, "Ordered nodes are given back."),
     WaveEdge(_S.WAITING, e.NewNodesReady, _S.WAITING, "Ordered nodes are ready."),
     WaveEdge(_S.WAITING, e.OrdersMissed, _S.ORDERING, "A group gives no node; an alternative is ordered."),

@@ -116,7 +116,8 @@ class Advisory:
         """Return the sums as a sentence for people."""
         saved, cost = sum(self._saved.values()), sum(self._cost.values())
         hours = ((self._last_s or 0.0) - self._since_s) / HOUR_S
-        return f"in {hours:.2f} h it would have saved {saved:.2f} and spent {cost:.2f} more; nothing was carried out"
+        amounts = f"deletions would have saved {saved:.2f} and new nodes would have cost {cost:.2f}"
+        return f"in {hours:.2f} h, {amounts}; nothing was carried out"
 
     def _export(self, meter: Meter) -> None:
         def by_decision(amounts: Callable[[], Mapping[str, float]]) -> _Observer:
@@ -130,12 +131,12 @@ class Advisory:
         meter.create_observable_counter(
             "trimtab_would_have_cost",
             [by_decision(lambda: self._cost)],
-            description="What would have been spent more so far, in the currency of the prices",
+            description="What new nodes would have cost so far, in the currency of the prices",
         )
         meter.create_observable_gauge(
             "trimtab_would_save_per_hour",
             [by_decision(lambda: {name: one.saved_per_hour for name, one in self._now.items()})],
-            description="What the last round would save in an hour; below 0 is a cost",
+            description="What the last round would save in an hour; below 0, what it would cost",
         )
         meter.create_observable_gauge(
             "trimtab_would_add_nodes",

@@ -126,4 +126,4 @@ def _events(one: plan_pb2.GangResult, done: RoundResult) -> Iterator[tuple[str, 
         coming = ", ".join(f"{count} of {group}" for group, count in sorted(one.release.upcoming.items()))
         parts = (f"to be removed: {named}{more}" if named else "", f"still to come: {coming}" if coming else "")
         said = "; ".join(filter(None, parts))
-        yield WARNING, USELESS, f"nodes that were ordered for it are of no use, as it cannot be whole; {said}"
+        yield WARNING, USELESS, f"it cannot be placed whole, so the nodes ordered for it are given up; {said}"

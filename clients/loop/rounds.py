@@ -92,7 +92,7 @@ class LoopActuator(Protocol):
 
 REFUSED_REPLACEMENT: Final = "replacement"
 NO_REPLACEMENT: Final = (
-    "the actuator replaces no nodes: another autoscaler sets its sizes (--serve-externalgrpc), or it is too old"
+    "the actuator replaces no nodes: it is too old, or another autoscaler sets the sizes (--serve-externalgrpc)"
 )
 MOST_NOTED = 5
 """Most incomplete groups of pod costs, and most buffers without status, that are noted in a round."""
@@ -312,7 +312,9 @@ class RoundRunner:
         # Costs left because of the limit of one call are removed by a later one.
         self._ranked_owners = None if others and answer.left_count else owners
         for one in answer.incomplete[:MOST_NOTED]:
-            done.notes.append(f"{one.owner}: {one.ranked_count} of {one.pod_count} pods have their cost: {one.detail}")
+            done.notes.append(
+                f"{one.owner}: {one.ranked_count} of {one.pod_count} pods got their deletion cost: {one.detail}"
+            )
 
     def _tell_buffers(self, actuator: LoopActuator, done: RoundResult) -> None:
         """Have the actuator write the status of CapacityBuffers where it has changed since the last round."""
@@ -374,7 +376,9 @@ class RoundRunner:
         for one, answer in zip(wanted, answers, strict=True):
             change = f"the target size of {one.node_group} from {one.current_size} to {one.new_size}"
             if answer.accepted:
-                done.notes.append(f"lowered {change}: the nodes still to come are for what cannot be whole")
+                done.notes.append(
+                    f"lowered {change}: the nodes still to come were for gangs that cannot be placed whole"
+                )
             else:
                 reason = reason_pb2.GrowthReason.Code.Name(answer.reason)
                 done.notes.append(f"did not lower {change}: {reason} {answer.detail}".rstrip())

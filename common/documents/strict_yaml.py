@@ -92,11 +92,11 @@ class _Checker:
     def _expand(self, event: Any) -> None:
         """Count what an alias stands for."""
         if event.anchor not in self._sizes:
-            raise YamlError(f"line {_line(event)}: alias {event.anchor!r} stands for nothing before it")
+            raise YamlError(f"line {_line(event)}: alias {event.anchor!r} refers to nothing before it")
         size = self._sizes[event.anchor]
         self._expanded += size
         if self._expanded > MAX_EXPANSION:
-            raise YamlError(f"line {_line(event)}: aliases stand for more than {MAX_EXPANSION} values")
+            raise YamlError(f"line {_line(event)}: aliases expand to more than {MAX_EXPANSION} values")
         self._close(None, size)
 
     def _close(self, anchor: str | None, size: int) -> None:

@@ -143,7 +143,7 @@ def pages(read: Callable[[str], P], path: str) -> Iterator[P]:
             return
         if page.next_page == token:
             # A proxy that repeats an answer: the list would grow for ever.
-            raise MalformedAnswerError(f"GET {path}: the list does not end, the same page comes again")
+            raise MalformedAnswerError(f"GET {path}: the list does not end: the same page came again")
         token = page.next_page
 
 

@@ -118,7 +118,7 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
         with _collected_errors() as complaints:
             _load(settings, configuration)
         if complaints and not _has_credentials(configuration):
-            raise ValueError(f"the credentials cannot be had: {complaints[0]}")
+            raise ValueError(f"the credentials cannot be obtained: {complaints[0]}")
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = POOL_SIZE
         pool = RESTClientObject(configuration).pool_manager

@@ -52,7 +52,7 @@ def absent_notes(
     ]
     if "Namespace" not in given and any(map(_selects_namespaces, specs)):
         notes.append(
-            "the input has no Namespace, so namespaces have no labels, and pods select others by them; add "
+            "pods select other pods by labels of their namespaces, and the input has no Namespace; add "
             "`kubectl get namespaces`"
         )
     return notes

@@ -35,7 +35,7 @@ def budget_row(budget: PodDisruptionBudget, dictionary: Dictionary) -> pb.PodDis
             "spec.unhealthyPodEvictionPolicy", f"{policy!r} is unknown", "use IfHealthyBudget or AlwaysAllow"
         )
     if spec.min_available is not None and spec.max_unavailable is not None:
-        raise FieldError("spec.maxUnavailable", "it is given beside minAvailable", "give one of the two")
+        raise FieldError("spec.maxUnavailable", "minAvailable is given too", "give one of the two")
     return pb.PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name or "",
@@ -82,5 +82,5 @@ def _sync_error(status: PodDisruptionBudgetStatus) -> str:
 
 def _count(field: str, value: int | None) -> int:
     if value is not None and not 0 <= value < 2**31:
-        raise FieldError(f"status.{field}", f"{value} is absurd", "give a number of at least 0")
+        raise FieldError(f"status.{field}", f"{value} is out of range", "give a number of at least 0")
     return value or 0

@@ -92,13 +92,13 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
     target = size if spec.target_size is None else spec.target_size
     for field, value in (("minSize", low), ("maxSize", high), ("targetSize", target)):
         if not 0 <= value <= _MOST:
-            raise FieldError(f"spec.{field}", f"{value} is absurd", "give a number of at least 0")
+            raise FieldError(f"spec.{field}", f"{value} is out of range", "give a number of at least 0")
     if low > high:
         raise FieldError("spec.minSize", f"{low} is more than maxSize {high}", "give minSize <= maxSize")
     price = spec.price
     if price is not None and not is_price(price):
-        remedy = f"give the price of a node and hour, 0 to {MOST_PER_HOUR:.0e}"
-        raise FieldError("spec.price", f"{price} is absurd", remedy)
+        remedy = f"give the price of a node for an hour, 0 to {MOST_PER_HOUR:.0e}"
+        raise FieldError("spec.price", f"{price} is out of range", remedy)
     status = group.status or NodeGroupStatus()
     row = pb.NodeGroup(
         id=meta.name or "",

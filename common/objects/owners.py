@@ -92,7 +92,7 @@ def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.O
     desired, current = replicas(controller)
     for field, count in (("spec", desired), ("status", current)):
         if count is not None and not 0 <= count < 2**31:
-            raise FieldError(field, f"{count} replicas are absurd", "give a number of at least 0")
+            raise FieldError(field, f"{count} replicas are out of range", "give a number from 0 to 2147483647")
     return pb.Owner(
         uid=meta.uid or made_uid(kind, namespace, meta.name or ""),
         kind=kind,

@@ -153,7 +153,7 @@ def _spread_constraint(constraint: TopologySpreadConstraint, dictionary: Diction
 
 def _check_range(field: str, value: int) -> None:
     if not 1 <= value < 2**31:
-        raise FieldError(field, f"{value} is not greater than 0, or absurd", "give a number from 1 on")
+        raise FieldError(field, f"{value} is out of range", "give a number from 1 to 2147483647")
 
 
 def _check_policy(field: str, policy: str | None) -> None:

@@ -89,7 +89,7 @@ class Access:
 
     def _missing(self) -> str:
         what = "client certificate" if self.review is None else "client certificate and no bearer token"
-        return f"the call has no {what}; this service answers callers that it knows alone"
+        return f"the call has no {what}; this service answers only callers that it knows"
 
     def _refuse(
         self,

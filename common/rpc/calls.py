@@ -228,7 +228,7 @@ class OpenCalls:
             if wait.since_s + longest_s > time.monotonic():
                 return
             if not wait.call.is_receiving:
-                self._end(wait.call, request_timeout("the answer is not read"))
+                self._end(wait.call, request_timeout("the caller does not read the answer"))
 
     def _make_room(self, calls: Collection[OpenCall], refusal: str) -> None:
         """End one of these calls. Raises ServiceError OVERLOADED if none has waited for its caller long enough."""
@@ -242,7 +242,9 @@ class OpenCalls:
             raise overloaded(refusal)
         counts = Counter(call.caller for call in calls)
         chosen = max(late, key=lambda wait: (counts[wait.call.caller], -wait.since_s))
-        self._end(chosen.call, request_timeout("the request was the slowest to arrive, and others came; send it again"))
+        self._end(
+            chosen.call, request_timeout("the request was the slowest to arrive and made way for others; send it again")
+        )
 
 
 class _Wait(NamedTuple):
@@ -279,5 +281,5 @@ def _pump(
 
 def _too_late(limits: CallLimits, left_s: float) -> str:
     if left_s <= limits.idle_s:
-        return f"the request was not whole after {limits.receive_s:g} s (--receive-timeout); send it faster"
+        return f"the request had not arrived whole after {limits.receive_s:g} s (--receive-timeout); send it faster"
     return f"nothing came for {limits.idle_s:g} s, and the request is not whole (--idle-timeout); send without pauses"

@@ -193,7 +193,7 @@ class _LoggedCall:
         self._interceptor.start(self._context)
         self._interceptor.check_ready()
         if is_refused:
-            raise overloaded(f"{MOST_PENDING} calls wait already; try again later")
+            raise overloaded(f"{MOST_PENDING} calls are waiting already; try again later")
         self._opened = self._interceptor.calls.open(self._context)
         # Before any part of the request is read.
         self._caller = self._interceptor.access.enter(self._method, self._context)

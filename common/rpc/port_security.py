@@ -55,7 +55,7 @@ class PortSecurity:
         """Raise ValueError if the files do not belong together."""
         self.files.check(("--tls-cert", "--tls-key"))
         if self.client_ca is not None and not self.has_tls:
-            raise ValueError("--tls-client-ca needs --tls-cert and --tls-key: certificates are a matter of TLS")
+            raise ValueError("--tls-client-ca needs --tls-cert and --tls-key: client certificates need TLS")
 
     def check_exposure(self, option: str, host: str) -> None:
         """Raise ExposedPortError for a plain-text port on a host other than loopback; `option` set the address."""
@@ -71,7 +71,7 @@ class PortSecurity:
         if not self.has_tls or knows_callers or self.client_ca or self.allow_anonymous or is_loopback(host):
             return
         raise ExposedPortError(
-            f"{option} {host}: whoever reaches this port could give orders; give --tls-client-ca, or"
+            f"{option} {host}: anyone who reaches this port could give orders; give --tls-client-ca, or"
             f" --token-audience with --policy, or give {ANONYMOUS_OPTION}"
         )
 

@@ -199,7 +199,7 @@ class ObjectReader:
         check_version(api_version, kind, "", self._items)
         message = BY_KIND[kind].message
         if message is None:
-            raise InvalidInputError(f"{kind}: this kind is read as JSON alone; send its objects as JSON")
+            raise InvalidInputError(f"{kind}: this kind is read only as JSON; send its objects as JSON")
         if kind != "Pod":
             self._items.add(kind, [to_struct(envelope.parsed(message, raw), STRUCTS[kind])])
             return

@@ -183,7 +183,7 @@ _INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
 
 _directories: Final[set[str]] = set()
 
-COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
+_COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
 """The event of numba's kind while this process waits for a kernel that another one compiles."""
 
 _cold: Final[list[Callable[[], None]]] = []
@@ -213,6 +213,25 @@ def when_cold(call: Callable[[], None]) -> Iterator[None]:
     finally:
         if call in _cold:
             _cold.remove(call)
+
+
+class _Listener(event.Listener):
+    def __init__(self, began: Callable[[], None], ended: Callable[[], None]) -> None:
+        self._began, self._ended = began, ended
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        self._began()
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        self._ended()
+
+
+def when_compiling(began: Callable[[], None], ended: Callable[[], None]) -> None:
+    """From now on, call back around each compilation and each wait for another process that compiles, in their threads;
+    a kernel that is compiled for another one is inside of it.
+    """
+    for kind in ("numba:compile", _COMPILED_ELSEWHERE):
+        event.register(kind, _Listener(began, ended))  # type: ignore[no-untyped-call]
 
 
 def _warn() -> None:
@@ -311,7 +330,7 @@ class _Cache(_BASE):  # type: ignore[misc]
         found = self._load_shipped(sig, target_context)
         if found is not None:
             return found
-        with event.trigger_event(COMPILED_ELSEWHERE):
+        with event.trigger_event(_COMPILED_ELSEWHERE):
             self._lock.acquire()
         found = super().load_overload(sig, target_context)
         if found is not None:

@@ -7,12 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-from numba.core import event
 from opentelemetry.metrics import Meter
 
-from trimtab.planner.compiled.kernel_cache import COMPILED_ELSEWHERE
+from trimtab.planner.compiled.kernel_cache import when_compiling
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.v1 import plan_pb2 as pb
 
@@ -20,27 +19,26 @@ COMPILE: Final = "compile"
 """The stage of kernels that are compiled on first use: after a quick start, or where no cache can be written."""
 
 
-class _CompileClock(event.Listener):
+class _CompileClock:
     """Adds up the time that threads spend compiling, seconds; a kernel compiled for another one counts once."""
 
     def __init__(self) -> None:
         self.total_s = 0.0
         self._here = threading.local()
 
-    def on_start(self, event: Any) -> None:  # noqa: ARG002
+    def began(self) -> None:
         self._here.depth = getattr(self._here, "depth", 0) + 1
         if self._here.depth == 1:
             self._here.began_s = time.perf_counter()
 
-    def on_end(self, event: Any) -> None:  # noqa: ARG002
+    def ended(self) -> None:
         self._here.depth -= 1
         if not self._here.depth:
             self.total_s += time.perf_counter() - self._here.began_s
 
 
 _clock: Final = _CompileClock()
-for _kind in ("numba:compile", COMPILED_ELSEWHERE):
-    event.register(_kind, _clock)  # type: ignore[no-untyped-call]
+when_compiling(_clock.began, _clock.ended)
 
 
 def compile_seconds() -> float:

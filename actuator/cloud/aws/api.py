@@ -143,7 +143,7 @@ class Reader:
                 return entries
             if token == parameters.get("NextToken"):
                 # A proxy that repeats an answer: the list would grow for ever.
-                raise CloudError(f"{operation}: the list does not end, the same page comes again")
+                raise CloudError(f"{operation}: the list does not end: the same page came again")
             parameters["NextToken"] = token
 
 

@@ -14,8 +14,7 @@ from typing import Any, Final
 from trimtab.actuator.cloud.aws.api import AwsApi, AwsCalls, CredentialsError, Reader
 from trimtab.actuator.cloud.aws.catalogue import GPU_LABEL, Catalogue, group_options, group_template
 from trimtab.actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
-from trimtab.actuator.cloud.aws.price_list import PriceList
-from trimtab.actuator.cloud.aws.prices import group_price, load_prices, with_own
+from trimtab.actuator.cloud.aws.prices import PriceList, group_price, load_prices, with_own
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,

@@ -171,7 +171,7 @@ class ExternalOrders:
         present = (InstanceState.RUNNING, InstanceState.CREATING)
         return {
             order.provider_id: _later(
-                f"{order.name}: its instance is listed again, its earlier deletion ends; ask again"
+                f"{order.name}: its instance is listed again while its earlier deletion is ending; ask again"
             )
             for order in orders
             if states.get(order.provider_id) in present
@@ -324,7 +324,7 @@ def _sort(tracker: Tracker, orders: Sequence[NodeToDelete], nodes: Mapping[str, 
                 message = f"{order.name}: its deletion by request {last.request_id} is {last.state.name}; ask again"
                 found.refused[order.provider_id] = _later(message)
             elif _is_earlier(last, nodes.get(order.name)):
-                message = f"{order.name}: the deletion of an earlier machine with its provider id ends; ask again"
+                message = f"{order.name}: the deletion of an earlier machine with its provider id is ending; ask again"
                 found.refused[order.provider_id] = _later(message)
             elif last.has_left:
                 found.left.append(order)

@@ -244,7 +244,9 @@ def _check_limits(devices: Sequence[SliceDevice]) -> None:
         with below(f"devices[{at}]"):
             parts = len(one.attributes or {}) + len(one.capacity or {})
             if parts > MOST_PARTS:
-                raise FieldError("attributes", f"with capacity there are {parts}", f"give at most {MOST_PARTS}")
+                raise FieldError(
+                    "attributes", f"attributes and capacity together are {parts}", f"give at most {MOST_PARTS}"
+                )
             _limit("consumesCounters", one.consumes_counters or (), MOST_CONSUMED)
             _limit("taints", one.taints or (), MOST_TAINTS)
 

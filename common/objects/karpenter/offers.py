@@ -106,7 +106,9 @@ def _given_offer(spec: OfferSpec) -> MachineOffer:
         remedy = f"use one of {', '.join(CAPACITY_TYPES)}"
         raise FieldError("spec.capacityType", f"{key.capacity_type!r} is unknown", remedy)
     if spec.price is not None and not is_price(spec.price):
-        raise FieldError("spec.price", f"{spec.price} is absurd", "give the price of a node and hour, such as 0.096")
+        raise FieldError(
+            "spec.price", f"{spec.price} is out of range", "give the price of a node for an hour, such as 0.096"
+        )
     with below("spec.capacity"):
         cpu_milli = counted_amount("cpu", spec.capacity.get("cpu", 0))
     labels = labels_of(key, spec.labels, cpu_milli)

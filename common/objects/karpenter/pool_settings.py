@@ -50,7 +50,7 @@ def seconds_of(text: str) -> float:
     except FieldError:
         duration_ns = -1
     if duration_ns < 0:
-        raise FieldError("", f"{text[:60]!r} is no duration", 'write it like "30s" or "1h30m"')
+        raise FieldError("", f"{text[:60]!r} is not a duration", 'write it like "30s" or "1h30m"')
     return duration_ns / 1e9
 
 
@@ -82,7 +82,7 @@ def budget_of(name: str, budget: PoolBudget) -> plan_pb2.DisruptionBudget:
         with below("duration"):
             seconds = seconds_of(budget.duration)
             if seconds <= 0:
-                raise FieldError("", f"{budget.duration!r} is not above 0", "give how long the budget holds")
+                raise FieldError("", f"{budget.duration!r} is not more than 0", "give how long the budget holds")
         found.schedule = budget.schedule
         found.duration.FromMilliseconds(round(seconds * 1000))
     return found
@@ -110,7 +110,7 @@ def check_schedule(schedule: str) -> None:
     is_cron = len(fields) == len(_CRON_RANGES) and all(map(_is_cron_field, fields, _CRON_RANGES))
     if schedule not in _MACROS and not is_cron:
         raise FieldError(
-            "schedule", f"{schedule!r} is no schedule", 'give five fields of cron, or "@daily" and the like'
+            "schedule", f"{schedule!r} is not a schedule", 'give five fields of cron, or "@daily" and the like'
         )
 
 

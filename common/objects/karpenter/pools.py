@@ -323,7 +323,7 @@ class _PoolReader:
         )
         for key, names in sorted(self._ignored.items()):
             self._notes.append(
-                f"NodePool {_few(names)}: spec.template.spec.requirements: no offering says its {key}, so all "
+                f"NodePool {_few(names)}: spec.template.spec.requirements: no offering states its {key}, so all "
                 "count as allowed"
             )
         absent = Counter(pool for (pool, _, _), nodes in self._members.items() for _ in nodes)
@@ -335,8 +335,8 @@ class _PoolReader:
         ended = [_name(pool) for pool in pools if _is_bounded_in_time(pool)]
         if ended:
             self._notes.append(
-                f"NodePool {_few(ended)}: expireAfter and terminationGracePeriod are not planned with: Karpenter "
-                "replaces nodes for their age in any case"
+                f"NodePool {_few(ended)}: expireAfter and terminationGracePeriod are left out of the plan: "
+                "Karpenter replaces nodes for their age in any case"
             )
 
 

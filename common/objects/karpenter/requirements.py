@@ -86,7 +86,7 @@ def _rule(one: PoolRequirement, place: int) -> LabelRule:
     if not one.key:
         raise FieldError(f"{at}.key", "it is missing", "name a label")
     if one.operator not in OPERATORS:
-        raise FieldError(f"{at}.operator", f"{one.operator!r} is no operator", f"use one of {', '.join(OPERATORS)}")
+        raise FieldError(f"{at}.operator", f"{one.operator!r} is not an operator", f"use one of {', '.join(OPERATORS)}")
     if one.operator == "In" and not values:
         raise FieldError(f"{at}.values", "In has no value", "give at least one")
     if one.operator in ("Exists", "DoesNotExist") and values:

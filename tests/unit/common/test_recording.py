@@ -113,7 +113,7 @@ def test_frames_of_a_kind_not_known_are_skipped() -> None:
                 pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=1)),
                 pb.RecordingFrame(end=pb.RecordingEnd(frame_count=7)),
             ),
-            "it says that it has 7 frames",
+            "its end says that it has 7 frames",
             id="frames lost",
         ),
     ],

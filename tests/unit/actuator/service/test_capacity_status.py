@@ -171,5 +171,5 @@ def test_answers_are_checked_before_anything_is_written() -> None:
         return str(error.value)
 
     assert "was given before" in refused(answer("FOUND"), answer("FOUND"))
-    assert "is no name of an object" in refused(answer("FOUND", name="a/b"))
+    assert "is not the name of an object" in refused(answer("FOUND", name="a/b"))
     assert "give at most" in refused(*[answer("FOUND", name=f"r{at}") for at in range(MAX_CAPACITY_REQUESTS + 1)])

@@ -46,7 +46,9 @@ def test_savings_and_costs_pass_with_time_as_long_as_they_are_proposed() -> None
     document = advisory.document()
     assert (document["wouldHaveSaved"], document["wouldHaveCost"]) == (2.6, 1.0)
     assert document["wouldDo"]["REPLACEMENT"]["leavingNodes"] == 0
-    assert advisory.sentence().startswith("in 1.00 h it would have saved 2.60 and spent 1.00 more")
+    assert advisory.sentence().startswith(
+        "in 1.00 h, deletions would have saved 2.60 and new nodes would have cost 1.00"
+    )
 
 
 def test_a_long_pause_between_rounds_counts_only_in_part() -> None:

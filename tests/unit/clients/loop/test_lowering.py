@@ -58,7 +58,7 @@ def test_a_round_lowers_targets_at_once_and_says_so() -> None:
     done = setup.run()
     assert setup.actuator.lowered == [("a", 5, 3), ("b", 2, 1)]
     assert [note for note in done.notes if "target size" in note] == [
-        "lowered the target size of a from 5 to 3: the nodes still to come are for what cannot be whole",
+        "lowered the target size of a from 5 to 3: the nodes still to come were for gangs that cannot be placed whole",
         "did not lower the target size of b from 2 to 1: REFUSED why",
     ]
 

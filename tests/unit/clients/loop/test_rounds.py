@@ -213,7 +213,7 @@ def test_costs_are_applied_each_round_and_removed_where_a_target_was_dropped() -
 def test_a_group_that_is_not_complete_is_reported() -> None:
     setup = Setup(ranked("a"), apply_pod_costs=True)
     setup.actuator.ranking.incomplete.add(owner="a", pod_count=3, ranked_count=1, detail="why")
-    assert "a: 1 of 3 pods have their cost: why" in setup.run().notes
+    assert "a: 1 of 3 pods got their deletion cost: why" in setup.run().notes
 
 
 def with_slack(**asked: int) -> plan_pb2.PlanResponse:

@@ -60,7 +60,7 @@ def test_aliases_that_stand_for_millions_of_values_are_refused_before_anything_i
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     for load in (load_document, compose_document, lambda text: list(load_documents(text))):
-        with pytest.raises(DocumentError, match="aliases stand for more than"):
+        with pytest.raises(DocumentError, match="aliases expand to more than"):
             load("\n".join(lines))
 
 

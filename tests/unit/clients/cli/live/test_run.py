@@ -294,7 +294,7 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
         "the input has no NodeGroup objects, so nodes are grouped by node pool, instance type and zone into 1 group "
         "with minimum 0 and room to grow. --group-by LABEL,… chooses other labels, --group-by none makes no groups",
         "1 node; nothing to do",
-        "in 0.00 h it would have saved 0.00 and spent 0.00 more; nothing was carried out",
+        "in 0.00 h, deletions would have saved 0.00 and new nodes would have cost 0.00; nothing was carried out",
         "stopped",
     ]
 

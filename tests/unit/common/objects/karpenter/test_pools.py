@@ -251,11 +251,14 @@ def test_a_pool_that_cannot_be_used_is_named_with_its_field_and_all_others_go_on
         ({"nodes": "1", "reasons": ["Bored"]}, "reasons: 'Bored' is unknown"),
         ({"nodes": "1", "schedule": "@daily"}, "duration: it is missing"),
         ({"nodes": "1", "duration": "1h"}, "schedule: it is missing"),
-        ({"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}, "schedule: '61 * * * *' is no schedule"),
-        ({"nodes": "1", "schedule": "* * * *", "duration": "1h"}, "schedule: '* * * *' is no schedule"),
-        ({"nodes": "1", "schedule": "@daily", "duration": "soon"}, "duration: 'soon' is no duration"),
-        ({"nodes": "1", "schedule": "@daily", "duration": f"{'9' * 30}h"}, f"duration: '{'9' * 30}h' is no duration"),
-        ({"nodes": "1", "schedule": "@daily", "duration": "-1h"}, "duration: '-1h' is no duration"),
+        ({"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}, "schedule: '61 * * * *' is not a schedule"),
+        ({"nodes": "1", "schedule": "* * * *", "duration": "1h"}, "schedule: '* * * *' is not a schedule"),
+        ({"nodes": "1", "schedule": "@daily", "duration": "soon"}, "duration: 'soon' is not a duration"),
+        (
+            {"nodes": "1", "schedule": "@daily", "duration": f"{'9' * 30}h"},
+            f"duration: '{'9' * 30}h' is not a duration",
+        ),
+        ({"nodes": "1", "schedule": "@daily", "duration": "-1h"}, "duration: '-1h' is not a duration"),
     ],
 )
 def test_a_budget_that_cannot_be_read_counts_as_no_node(budget: Json, said: str) -> None:
@@ -338,7 +341,7 @@ def test_a_label_of_machines_that_no_offering_has_is_not_checked_which_is_said()
     pool = kp.node_pool("p", [requirement("karpenter.k8s.aws/instance-hypervisor", "In", "nitro")])
     found = built(pool, offers=OFFERS)
     assert len(found.snapshot.node_groups) == len(OFFERS)
-    assert any("no offering says its karpenter.k8s.aws/instance-hypervisor" in note for note in found.notes)
+    assert any("no offering states its karpenter.k8s.aws/instance-hypervisor" in note for note in found.notes)
 
 
 def test_a_label_that_some_offerings_have_is_required_of_all() -> None:

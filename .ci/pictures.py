@@ -16,6 +16,7 @@ from typing import Any
 DOCS = Path(__file__).parents[1] / "docs"
 MERMAID = "mermaid@11.12.0"
 _BLOCK = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OWN_WIDTH = re.compile(r'width="100%"([^>]*?)style="max-width: ([\d.]+)px;[^"]*"')
 _DRAW = """async ([text, name]) => {
   mermaid.initialize({startOnLoad: false, theme: "neutral", htmlLabels: false, deterministicIds: true,
     flowchart: {htmlLabels: false}, fontFamily: "sans-serif"});
@@ -53,8 +54,9 @@ def draw() -> None:
         for file in sorted(DOCS.glob("*.md")):
             for name, text in pictures(file.stem, file.read_text(encoding="utf-8")):
                 svg = tab.evaluate(_DRAW, [text, name.removesuffix(".svg")])
-                svg = svg.replace("background-color: transparent", "background-color: white", 1)
-                svg = re.sub(r"(\d\.\d)\d+", r"\1", svg)
+                svg = _OWN_WIDTH.sub(
+                    r'width="\2"\1style="background: white"', re.sub(r"(\d\.\d)\d+", r"\1", svg), count=1
+                )
                 (DOCS / "assets" / name).write_text(f"{svg}\n<!-- {digest(text)} -->\n", encoding="utf-8")
         browser.close()
 

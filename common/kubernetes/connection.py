@@ -174,16 +174,16 @@ def _collected_errors() -> Iterator[list[str]]:
     """Collect error logs: when an exec plugin fails, the `kubernetes` package only logs it and continues."""
     complaints: list[str] = []
 
-    class Listener(logging.Handler):
+    class ErrorCollector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             complaints.append(record.getMessage())
 
-    listener, root = Listener(logging.ERROR), logging.getLogger()
-    root.addHandler(listener)
+    collector, root = ErrorCollector(logging.ERROR), logging.getLogger()
+    root.addHandler(collector)
     try:
         yield complaints
     finally:
-        root.removeHandler(listener)
+        root.removeHandler(collector)
 
 
 def _has_credentials(configuration: Any) -> bool:

@@ -13,12 +13,19 @@ from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.demo import burst as burst_workload
 from trimtab.clients.cli.demo.burst import DemoBurst
-from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
+from trimtab.clients.cli.demo.evidence import (
+    SAMPLE_INTERVAL_S,
+    ClusterPicture,
+    Sampler,
+    Witness,
+    picture,
+    statuses,
+    unsettled,
+)
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.services import ActuatorProcess
-from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
+from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView

@@ -5,7 +5,7 @@ from trimtab.common.rpc.entry import run_command
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-actuator", "trimtab.actuator.service.command:app", "actuator")
+    run_command("trimtab-actuator", "trimtab.actuator.service.process:app", "actuator")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ as with the service.
 
 from collections.abc import Callable
 
-from trimtab.clients.reference_loop.planner_session import PlannerLink
+from trimtab.clients.loop.planner_session import PlannerLink
 from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
@@ -16,7 +16,7 @@ CACHE_BYTES = 2 << 30
 
 
 class InProcessLink:
-    """A `PlannerLink` (see `trimtab.clients.reference_loop.planner_session`)."""
+    """A `PlannerLink` (see `trimtab.clients.loop.planner_session`)."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         from opentelemetry.metrics import NoOpMeterProvider

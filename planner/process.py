@@ -24,11 +24,10 @@ from trimtab.common.rpc.server import Registration, Shell, serve
 from trimtab.common.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.planner.compiled.kernel_cache import kept_in
 from trimtab.planner.expander.clusters import LastPlans
-from trimtab.planner.expander.recorder import ChoiceRecorder
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
-from trimtab.planner.expander.servicer import ExpanderServicer
+from trimtab.planner.expander.servicer import ChoiceRecorder, ExpanderServicer
 from trimtab.planner.service.request_handler import RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 from trimtab.planner.service.warm_up import warm_up

@@ -80,10 +80,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def logging_as_in_a_new_process() -> None:
-    """Reset the logging configuration of an earlier test's command: no output, or the stream of that test.
+    """Reset what an earlier test has left: a command's logging configuration, which is no output or the stream of that
+    test, and the fields that a call bound.
 
     Tracebacks are plain: by default they are decorated, with values of all variables, which takes 0.1 s each.
     """
+    structlog.contextvars.clear_contextvars()
     structlog.reset_defaults()
     *processors, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)

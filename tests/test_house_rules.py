@@ -37,7 +37,7 @@ PARAMETERS = 8
 """Of kernels too. Others take six, and eight only where a structure would exist only to pass them."""
 PURE = ("planner", "actuator/tracker", "actuator/node_types")
 # What concerns the files of compiled kernels, and never an answer.
-KERNEL_FILES = ("planner/compiled/lock.py", "planner/compiled/folder.py")
+KERNEL_FILES = ("planner/compiled/kernel_cache.py",)
 IMPURE_PARTS = (
     "planner/service", "planner/expander", "planner/process.py", "planner/command.py", "planner/__main__.py",
     *KERNEL_FILES,

@@ -1,4 +1,4 @@
-"""Which pods of a node a drain has to move, which others it evicts, and in which order.
+"""Which pods of a node a drain has to move, which others it evicts, and in which order; the eviction of DaemonSet pods.
 
 Decides by the pod alone: mirror and DaemonSet pods stay, terminal and expendable pods need not move, and the drain does
 not wait for terminating pods that are overdue. The planner counts the same pods (`NodeAssumption`). Times are Unix
@@ -7,14 +7,21 @@ daemonset, terminal; actuation/drain and utils/daemonset for DaemonSet pods; act
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from trimtab.actuator.kube.cluster import PodView
+import structlog
+
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
 from trimtab.actuator.settings import PriorityGroup
 from trimtab.actuator.tracker.states import PodRef
 
 # How long after its deletion time plus grace period a pod counts as stuck.
 LONG_TERMINATING_MS = 30_000
 ENDED_PHASES = ("Succeeded", "Failed")
+
+log = structlog.get_logger("drain")
+# Longest pause that a server's hint can cause.
+LONGEST_HINT_S = 120.0
 
 
 def pods_to_move(pods: Iterable[PodView], now_ms: int, expendable_below: int) -> list[PodView]:
@@ -85,3 +92,50 @@ def _is_mirror(pod: PodView) -> bool:
 
 def _is_daemon(pod: PodView) -> bool:
     return pod.daemon or pod.owner_kind == "DaemonSet"
+
+
+class EvictionCounter(Protocol):
+    """Counts the results of eviction requests: granted, budget, gone, error."""
+
+    def __call__(self, result: str, daemon: bool = False) -> None:
+        """Count one."""
+
+
+class DaemonEvictor:
+    """The DaemonSet pods of one node."""
+
+    def __init__(self, cluster: ClusterApi, order: EvictionOrder, retry_s: float, count: EvictionCounter) -> None:
+        """Set up; `retry_s` is the pause after a refusal without a hint."""
+        self._cluster = cluster
+        self._order = order
+        self._retry_s = retry_s
+        self._count = count
+        self._done: set[str] = set()
+        self._retry_ms: dict[str, int] = {}
+
+    def evict(self, pods: Sequence[PodView], now_ms: int) -> None:
+        """Request one eviction for each pod whose pause is over and whose eviction was not granted yet."""
+        for pod in pods:
+            # By owner: the replacement of an evicted pod is not evicted.
+            key = pod.owner_uid if pod.owner_kind == "DaemonSet" else pod.uid
+            if key not in self._done and self._retry_ms.get(key, 0) <= now_ms:
+                self._ask(pod, key, now_ms)
+
+    def _ask(self, pod: PodView, key: str, now_ms: int) -> None:
+        grace_s = self._order.grace_s(pod)
+        try:
+            self._cluster.evict(pod, None if grace_s == pod.grace_s else grace_s)
+        except NotFoundError:
+            self._done.add(key)
+            self._count("gone", daemon=True)
+        except ClusterError as error:
+            refused = isinstance(error, TooManyRequestsError)
+            hint_s = error.retry_after_s if isinstance(error, TooManyRequestsError) else None
+            self._retry_ms[key] = now_ms + int(
+                (self._retry_s if hint_s is None else min(hint_s, LONGEST_HINT_S)) * 1000
+            )
+            self._count("budget" if refused else "error", daemon=True)
+            log.info("DaemonSet pod stays for now", node=pod.node, pod=pod.key, detail=str(error))
+        else:
+            self._done.add(key)
+            self._count("granted", daemon=True)

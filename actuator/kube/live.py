@@ -6,13 +6,16 @@ retried at once. Never decides which node or pod. Durations in seconds.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Any
 
-from trimtab.actuator.kube import group_costs
+import msgspec
+
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
-from trimtab.actuator.kube.buffers import Buffers
-from trimtab.actuator.kube.capacity_requests import ProvisioningRequests
 from trimtab.actuator.kube.cluster import (
+    POD_COST_TIME_ANNOTATION,
+    POD_COST_UNFINISHED_ANNOTATION,
+    POD_RANK_ANNOTATION,
     ConflictError,
     CostWrite,
     FieldConflictError,
@@ -28,17 +31,36 @@ from trimtab.actuator.kube.cluster import (
     PodCost,
     PodView,
     TaintView,
+    daemon_eviction,
+    deletion_delayed,
+    instance_type,
+    node_quantities,
 )
-from trimtab.actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
-from trimtab.actuator.kube.objects import CostedPod, StoredNode, StoredPod, node_view, pod_cost, pod_view
-from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.actuator.kube.custom_objects import (
+    APPLY_PATCH,
+    BUFFER_APPLY,
+    FIELD_MANAGER,
+    REQUEST_APPLY,
+    ServedKind,
+    StoredBuffer,
+    StoredCapacityRequest,
+    apply_group_cost,
+    apply_group_cost_status,
+    delete_group_cost,
+    read_group_costs,
+)
+from trimtab.actuator.settings import KubeSettings
 from trimtab.common.kubernetes.api import JSON_PATCH, Json
 from trimtab.common.kubernetes.json_envelope import ObjectList
-from trimtab.common.kubernetes.kinds.nodes import Taint
+from trimtab.common.kubernetes.kinds.metadata import OwnerReference, VersionedMeta
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from trimtab.common.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta, PodSpec
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.kubernetes.signals import ours
 from trimtab.common.rpc.retries import attempts, with_retries
+
+DEFAULT_GRACE_S = 30
 
 NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
@@ -55,14 +77,112 @@ UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
 PATCHES = attempts(8, 0.02, 0.5)
 
 
+class StoredNode(Node, kw_only=True):
+    """A Node with its version; an answer without metadata is none."""
+
+    metadata: VersionedMeta
+
+
+class StoredPod(Pod, kw_only=True):
+    """A Pod; an answer without metadata is none."""
+
+    metadata: PodMeta
+
+
+class CostAnnotations(PodAnnotations):
+    """With the annotations of pod deletion costs."""
+
+    rank: str | None = msgspec.field(default=None, name=POD_RANK_ANNOTATION)
+    made: str | None = msgspec.field(default=None, name=POD_COST_TIME_ANNOTATION)
+    unfinished: str | None = msgspec.field(default=None, name=POD_COST_UNFINISHED_ANNOTATION)
+
+
+class CostMeta(PodMeta):
+    """`metadata` of a pod with its deletion cost."""
+
+    annotations: CostAnnotations | None = None
+
+
+class CostedPod(msgspec.Struct):
+    """A pod of which the API server was asked for the metadata alone."""
+
+    metadata: CostMeta
+
+
+def node_view(node: StoredNode) -> NodeView:
+    """Return a node as the actuator knows it."""
+    meta, spec, status = node.metadata, node.spec or NodeSpec(), node.status or NodeStatus()
+    allocatable = status.allocatable or {}
+    return NodeView(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        provider_id=spec.provider_id or "",
+        taints=tuple(TaintView(taint.key or "", taint.value or "", taint.effect or "") for taint in spec.taints or ()),
+        gpu=any(name.endswith("/gpu") and str(amount) not in ("", "0") for name, amount in allocatable.items()),
+        deletion_delayed=deletion_delayed(meta.annotations),
+        ready=any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
+        created_ms=_millis(meta.creation_timestamp),
+        instance_type=instance_type(meta.labels),
+        capacity=node_quantities(status.capacity),
+        allocatable=node_quantities(allocatable),
+    )
+
+
+def pod_view(pod: StoredPod) -> PodView:
+    """Return a pod as the actuator knows it."""
+    meta, spec = pod.metadata, pod.spec or PodSpec()
+    owner, annotations = _controller(meta) or OwnerReference(), meta.annotations or PodAnnotations()
+    grace_s = spec.termination_grace_period_seconds
+    return PodView(
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        node=spec.node_name or "",
+        phase=(pod.status and pod.status.phase) or "",
+        priority=spec.priority or 0,
+        owner_kind=owner.kind or "",
+        owner_name=owner.name or "",
+        owner_uid=owner.uid or "",
+        mirror=annotations.mirror is not None,
+        deletion_ms=_millis(meta.deletion_timestamp),
+        grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
+        daemon=annotations.daemonset_pod == "true",
+        daemon_eviction=daemon_eviction(annotations.enable_ds_eviction),
+    )
+
+
+def pod_cost(pod: CostedPod) -> PodCost:
+    """Return a pod's deletion cost."""
+    meta, annotations, owner = pod.metadata, pod.metadata.annotations or CostAnnotations(), _controller(pod.metadata)
+    return PodCost(
+        meta.namespace or "",
+        meta.name or "",
+        meta.uid or "",
+        annotations.deletion_cost,
+        annotations.rank,
+        annotations.made,
+        f"{owner.kind}/{meta.namespace}/{owner.name}" if owner else "",
+        annotations.unfinished is not None,
+    )
+
+
+def _controller(meta: PodMeta) -> OwnerReference | None:
+    return next((reference for reference in meta.owner_references or () if reference.controller), None)
+
+
+def _millis(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.timestamp() * 1000)
+
+
 class KubeCluster:
     """A `Cluster` (see `trimtab.actuator.kube.cluster`)."""
 
     def __init__(self, api: KubeApi, settings: KubeSettings | None = None) -> None:
         self._api = api
         self._settings = settings or KubeSettings()
-        self._buffers = Buffers(api, self._settings.list_timeout_s)
-        self._capacity_requests = ProvisioningRequests(api, self._settings.list_timeout_s)
+        timeout_s = self._settings.list_timeout_s
+        self._buffers = ServedKind(api, "CapacityBuffer", StoredBuffer, timeout_s)
+        self._capacity_requests = ServedKind(api, "ProvisioningRequest", StoredCapacityRequest, timeout_s)
 
     def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node; with `from_cache`, as the server's cache has it."""
@@ -179,35 +299,39 @@ class KubeCluster:
 
     def group_costs(self) -> Sequence[KnownGroupCost]:
         """Return our PodGroupCost objects."""
-        return group_costs.read_all(self._api, self._settings.list_timeout_s)
+        return read_group_costs(self._api, self._settings.list_timeout_s)
 
     def write_group_cost(self, cost: GroupCost) -> int:
         """Apply a PodGroupCost."""
-        return group_costs.apply(self._api, cost)
+        return apply_group_cost(self._api, cost)
 
     def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
         """Apply the status of a PodGroupCost."""
-        group_costs.apply_status(self._api, cost, generation, status)
+        apply_group_cost_status(self._api, cost, generation, status)
 
     def delete_group_cost(self, namespace: str, name: str) -> None:
         """Delete a PodGroupCost."""
-        group_costs.delete(self._api, namespace, name)
+        delete_group_cost(self._api, namespace, name)
 
     def buffers(self) -> Sequence[KnownBuffer]:
         """Return all CapacityBuffers."""
-        return self._buffers.read_all()
+        found = (stored.known() for stored in self._buffers.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
         """Apply the status of a CapacityBuffer."""
-        self._buffers.write_status(buffer, status)
+        self._buffers.apply_status({"name": buffer.name, "namespace": buffer.namespace}, status, BUFFER_APPLY)
 
     def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
         """Return all ProvisioningRequests."""
-        return self._capacity_requests.read_all()
+        found = (stored.known() for stored in self._capacity_requests.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
-        """Apply the conditions of a ProvisioningRequest."""
-        self._capacity_requests.write_conditions(one, conditions)
+        """Apply the conditions of exactly this ProvisioningRequest, as it was read: uid and version are named."""
+        metadata = {"name": one.name, "namespace": one.namespace, "uid": one.uid}
+        metadata["resourceVersion"] = one.resource_version
+        self._capacity_requests.apply_status(metadata, {"conditions": [dict(c) for c in conditions]}, REQUEST_APPLY)
 
     def _pods_named(
         self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY

@@ -25,15 +25,13 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
 from trimtab.actuator.kube.cluster import ClusterApi, NodeView
-from trimtab.actuator.node_groups.readiness import is_started
-from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
-from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner, is_started
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.ordered_machines import nodes_by_provider_id
+from trimtab.actuator.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, hourly_limit
-from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
-from trimtab.actuator.tracker.hour import count_nodes
+from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT, count_nodes
 from trimtab.actuator.tracker.states import Deletion, GroupGrowth, State, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
 

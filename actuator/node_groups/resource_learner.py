@@ -12,7 +12,6 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
 from trimtab.actuator.kube.cluster import NodeView, is_other_resource
-from trimtab.actuator.node_groups.readiness import is_started
 from trimtab.actuator.node_types.learned_resources import (
     ObservedNodes,
     is_known,
@@ -25,13 +24,40 @@ from trimtab.actuator.tracker.events import NodeTypesSeen
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+
+_KEYS: Final = frozenset(
+    row.key
+    for row in (
+        well_known.NOT_READY,
+        well_known.NETWORK_UNAVAILABLE,
+        well_known.UNINITIALIZED,
+        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
+        karpenter.UNREGISTERED,
+    )
+)
+_PREFIXES: Final = (
+    cluster_autoscaler.IGNORE_TAINT.key,
+    cluster_autoscaler.STARTUP_TAINT.key,
+    cluster_autoscaler.STATUS_TAINT.key,
+)
 
 log = structlog.get_logger("groups")
-
 # A group's template may change while its nodes stay as they are.
 AGAIN_MS: Final = 600_000
 # A device plugin may take as long to start as a node. Source: CA, `--max-node-provision-time`.
 OLD_MS: Final = 900_000
+
+
+def is_started(node: NodeView, names: Sequence[str] = ()) -> bool:
+    """Return whether a node is ready. names : keys of further taints, or prefixes of keys followed by "*"."""
+    return node.ready and not any(_marks_not_ready(taint.key, names) for taint in node.taints)
+
+
+def _marks_not_ready(key: str, names: Sequence[str]) -> bool:
+    if key in _KEYS or key.startswith(_PREFIXES):
+        return True
+    return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)
 
 
 class NodeResourceLearner:

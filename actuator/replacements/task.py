@@ -20,8 +20,7 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TaintView,
 )
-from trimtab.actuator.replacements.look import ReplacementLook
-from trimtab.actuator.replacements.rollback import Rollback
+from trimtab.actuator.replacements.rollback import ReplacementLook, Rollback
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.observe import observe
 from trimtab.actuator.runner.tasks import TaskContext
@@ -35,6 +34,7 @@ from trimtab.actuator.tracker.admission import (
     pending_nodes,
     request_of,
 )
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.replacement_states import (
     DepartingNode,
     LeavingState,
@@ -46,7 +46,6 @@ from trimtab.actuator.tracker.replacement_states import (
 from trimtab.actuator.tracker.replacements import TOLERANCE, Assessment, assess, own_prefix
 from trimtab.actuator.tracker.states import GroupGrowth, NodeAnswer, Reason, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
 log = structlog.get_logger("replacements")

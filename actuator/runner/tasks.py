@@ -16,10 +16,8 @@ from trimtab.actuator.cloud.provider import (
     CloudRefusedError,
     SizeChangedError,
 )
-from trimtab.actuator.drain.daemons import DaemonEvictor, EvictionCounter
-from trimtab.actuator.drain.drain import NodeDrain
-from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
-from trimtab.actuator.drain.taint import NodeReplacedError, TaintGuard
+from trimtab.actuator.drain.drain import NodeDrain, NodeReplacedError, TaintGuard
+from trimtab.actuator.drain.pods import DaemonEvictor, EvictionCounter, EvictionOrder, daemons_to_evict, pods_to_move
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.steady_time import SteadyTime

@@ -13,14 +13,13 @@ from opentelemetry.metrics import Meter
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudProvider
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NodeView, TaintView, hard_taint
 from trimtab.actuator.node_groups.loop import NodeGroupLoop
-from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.node_types.learned_resources import Offers
 from trimtab.actuator.replacements.task import ReplacementTask, ReplacementWork
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.runner import Runner
 from trimtab.actuator.runner.scheduler import Pool, Scheduler
 from trimtab.actuator.runner.tasks import TaskContext
-from trimtab.actuator.service.deletion_spans import DeletionSpans
 from trimtab.actuator.service.deletions import Deletions
 from trimtab.actuator.service.group_views import GroupViews
 from trimtab.actuator.service.growth import Growths
@@ -28,7 +27,7 @@ from trimtab.actuator.service.metrics import Metrics
 from trimtab.actuator.service.replacement_orders import ReplacementOrders
 from trimtab.actuator.service.replacement_reports import ReplacementReports
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.service.state_log import StateLog
+from trimtab.actuator.service.state_log import DeletionSpans, StateLog
 from trimtab.actuator.service.status import EncodedStatus, StatusParts, StatusWriter
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import Store

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.service.group_times import group_times
+from trimtab.actuator.service.group_views import group_times
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.groups import KEPT, REGISTRATION
 from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, State

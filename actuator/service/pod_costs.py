@@ -9,22 +9,121 @@ Replacing one pod takes one write. Durations in seconds.
 Source: Kubernetes, "ReplicaSet", pod deletion cost: an int32, absent = 0; frequent updates are to be avoided.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.kube.cluster import ClusterApi, CostWrite, PodCost
-from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
-from trimtab.actuator.service.pod_group_costs import GroupObjects
-from trimtab.actuator.service.settings import PodCostLimits
-from trimtab.v1 import actuator_pb2
+from trimtab.actuator.kube.cluster import (
+    ClusterApi,
+    ClusterError,
+    CostWrite,
+    ForbiddenError,
+    ForeignCostError,
+    GroupCost,
+    GroupCostStatus,
+    KnownGroupCost,
+    NotFoundError,
+    NotServedError,
+    PodCost,
+    RefusedError,
+)
+from trimtab.actuator.service.settings import WriteLimits
+from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("pod_costs")
 
+Reason = reason_pb2.PodCostReason.Code
+MOST_NAME_BYTES = 253
+SHRINKS = "pods of the plan are gone: the group shrinks faster than it is ranked"
+# How long the status of a PodGroupCost is left unconfirmed while nothing changes, seconds: readers ignore old ones.
+CONFIRM_S = 60.0
+# Most failures that are listed individually.
+MAX_FAILURES = 100
+# The first matching type decides.
+REASONS: tuple[tuple[type[ClusterError], int], ...] = (
+    (NotFoundError, Reason.POD_NOT_FOUND),
+    (ForeignCostError, Reason.FOREIGN_COST),
+    (ForbiddenError, Reason.FORBIDDEN),
+    (RefusedError, Reason.REFUSED),
+    (ClusterError, Reason.NOT_WRITTEN),
+)
 
-def apply_pod_costs(
-    cluster: ClusterApi, orders: CostOrders, limits: PodCostLimits
-) -> actuator_pb2.ApplyPodCostsResponse:
+
+class GroupOrder(NamedTuple):
+    """The costs of one group."""
+
+    owner: str  # its controller, "Kind/namespace/name"
+    costs: Mapping[str, int]  # by pod "namespace/name", sorted; empty = the group is left as it is
+    after_each_removal: bool = False  # at most one pod goes at a time
+    waits_for: str = ""  # the group that is scaled down before it, "" = none
+
+
+class CostOrders(NamedTuple):
+    """The request of an `ApplyPodCosts`."""
+
+    groups: Sequence[GroupOrder]
+    remove: Sequence[str] = ()  # pods that lose their cost
+    remove_others: bool = False  # so do all pods that are not named
+    made: str = ""  # when the costs were decided, RFC 3339
+
+    def pods(self) -> list[str]:
+        """Return all pods that are named."""
+        return [*(pod for group in self.groups for pod in group.costs), *self.remove]
+
+
+class Progress:
+    """Progress of one call."""
+
+    def __init__(self, cluster: ClusterApi, limits: WriteLimits, made: str) -> None:
+        """Begin; `made` : when the costs were decided, RFC 3339."""
+        self.cluster, self.limits, self.made = cluster, limits, made
+        # What the call returns, filled while it runs.
+        self.response = actuator_pb2.ApplyPodCostsResponse()
+        # Pods and objects written, and the end of the time, monotonic seconds.
+        self._writes, self._until = 0, time.monotonic() + limits.max_s
+
+    def may_write(self) -> bool:
+        """Return whether the limit of one call allows another write, and count it."""
+        if self._writes >= self.limits.max_count or time.monotonic() > self._until:
+            return False
+        self._writes += 1
+        return True
+
+    def fail(self, pod: str, reason: int, detail: str) -> str:
+        """Count a pod that could not be written; return the reason, for its group."""
+        self.response.failed_count += 1
+        if len(self.response.failures) < MAX_FAILURES:
+            self.response.failures.add(pod=pod, reason=reason, detail=detail)
+        return f"{pod}: {detail}"
+
+    def write(self, pod: PodCost, cost: CostWrite | None, counts: bool = True) -> str:
+        """Write or remove a pod's cost; return why it failed, "" = success. `counts` = count it in the response."""
+        if not self.may_write():
+            self.response.left_count += counts
+            return "the limit of one call leaves pods for the next"
+        try:
+            self.cluster.write_pod_cost(pod, cost)
+        except ClusterError as error:
+            reason = next(reason for kind, reason in REASONS if isinstance(error, kind))
+            detail = str(error) or type(error).__name__
+            return self.fail(pod.key, reason, detail) if counts else f"{pod.key}: {detail}"
+        self.response.written_count += counts and cost is not None
+        self.response.removed_count += counts and cost is None
+        return ""
+
+
+def report_incomplete(progress: Progress, group: GroupOrder, missing: int, detail: str) -> None:
+    """Report that a group is not complete."""
+    progress.response.incomplete.add(
+        owner=group.owner, pod_count=len(group.costs), ranked_count=len(group.costs) - missing, detail=detail
+    )
+
+
+def apply_pod_costs(cluster: ClusterApi, orders: CostOrders, limits: WriteLimits) -> actuator_pb2.ApplyPodCostsResponse:
     """Write the costs that differ, within the limit of one call. Raises `ClusterError` if the pods cannot be read."""
     progress = Progress(cluster, limits, orders.made)
     present = cluster.pod_costs(orders.pods())
@@ -92,3 +191,109 @@ def _remove(progress: Progress, pod: PodCost | None) -> None:
         progress.response.unchanged_count += 1
     else:
         progress.write(pod, None)
+
+
+class GroupObjects:
+    """PodGroupCost objects of one call: the costs of groups that have to be ranked again after each removal. All costs
+    of such a group change together, and its status names their generation, so that a controller recognizes costs that
+    are not complete yet. The status is written last: an interrupted call leaves a generation without status, which
+    readers do not use. Source: Kubernetes enhancement proposal 1888, phase 2B.
+    """
+
+    def __init__(self, progress: Progress, orders: CostOrders) -> None:
+        self._progress, self._orders = progress, orders
+        self._used: set[tuple[str, str]] = set()
+
+    @cached_property
+    def _known(self) -> Mapping[tuple[str, str], KnownGroupCost]:
+        """The objects that exist, by namespace and name."""
+        return {(known.cost.namespace, known.cost.name): known for known in self._progress.cluster.group_costs()}
+
+    def write(self, group: GroupOrder, present: Mapping[str, PodCost]) -> None:
+        """Write the costs of a group, and its status."""
+        cost = _group_cost(group, self._progress.made)
+        self._used.add((cost.namespace, cost.name))
+        if not group.costs:
+            return
+        there = [pod for key in group.costs if (pod := present.get(key)) is not None]
+        # Annotations of an earlier strategy would be read in addition to the object.
+        problems = [problem for pod in there if pod.made is not None and (problem := self._progress.write(pod, None))]
+        try:
+            problem = self._write(cost, len(there))
+        except NotServedError as error:
+            problem = f"the cluster has no kind PodGroupCost: apply the manifest that defines it ({error})"
+        except ClusterError as error:
+            problem = f"{cost.namespace}/{cost.name}: {error}"
+        self._count(group, problem)
+        if len(there) < len(group.costs):
+            problems.append(SHRINKS)
+        if problem or problems:
+            missing = len(group.costs) if problem else len(group.costs) - len(there)
+            report_incomplete(self._progress, group, missing, problem or problems[0])
+
+    def remove_others(self) -> None:
+        """Remove the objects of owners that no longer have such costs; if the kind is unknown, there are none."""
+        if not self._orders.remove_others:
+            return
+        try:
+            known = self._known
+        except NotServedError:
+            return
+        for namespace, name in sorted(known.keys() - self._used):
+            if self._progress.may_write():
+                self._progress.cluster.delete_group_cost(namespace, name)
+                self._progress.response.objects_removed_count += 1
+
+    def _count(self, group: GroupOrder, problem: str) -> None:
+        """Count the pods of a group by the result for its object."""
+        response, pods = self._progress.response, len(group.costs)
+        if problem:
+            for pod in group.costs:
+                self._progress.fail(pod, Reason.NOT_WRITTEN, problem)
+        elif self._written:
+            response.written_count += pods
+            response.objects_written_count += 1
+        else:
+            response.unchanged_count += pods
+
+    def _write(self, cost: GroupCost, observed: int) -> str:
+        """Write what differs; return why it failed, "" = success."""
+        self._written = False
+        if len(cost.name.encode()) > MOST_NAME_BYTES:
+            return f"the name {cost.name[:40]}… of its PodGroupCost is too long"
+        known = self._known.get((cost.namespace, cost.name))
+        generation = known.generation if known else 0
+        is_new = known is None or known.cost._replace(made="") != cost._replace(made="")
+        gone = len(cost.costs) - observed
+        status = GroupCostStatus(
+            observed_pods=observed,
+            ranked_pods=observed,
+            complete=not gone,
+            message=f"{gone} {SHRINKS}" if gone else "",
+            made=cost.made,
+        )
+        if not is_new and known is not None and not self._is_due(known, status):
+            return ""
+        if not self._progress.may_write():
+            return "the limit of one call leaves it for the next"
+        if is_new:
+            generation = self._progress.cluster.write_group_cost(cost)
+        self._progress.cluster.write_group_cost_status(cost, generation, status)
+        self._written = is_new
+        return ""
+
+    def _is_due(self, known: KnownGroupCost, status: GroupCostStatus) -> bool:
+        """Return whether the status differs, or is so old that readers might soon ignore it."""
+        if known.status is None or known.status._replace(made="") != status._replace(made=""):
+            return True
+        try:
+            age = datetime.fromisoformat(status.made) - datetime.fromisoformat(known.status.made)
+        except ValueError:
+            return True
+        return abs(age.total_seconds()) >= CONFIRM_S
+
+
+def _group_cost(group: GroupOrder, made: str) -> GroupCost:
+    kind, namespace, name = group.owner.split("/", 2)
+    ranks = {pod.partition("/")[2]: min(-cost, (1 << 31) - 1) for pod, cost in group.costs.items()}
+    return GroupCost(namespace, kind, name, ranks, 1, group.waits_for, made)

@@ -15,15 +15,17 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.observe import observe
 from trimtab.actuator.runner.tasks import TaskContext
 from trimtab.actuator.service.deletions import Deletions
-from trimtab.actuator.service.replacement_validation import (
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.service.validation import (
+    check_epoch,
     check_replacement,
     check_request_ids,
+    check_same,
     departing_nodes,
+    digest_request,
     ready_timeout_s,
     wanted_nodes,
 )
-from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.service.validation import check_epoch, check_same, digest_request
 from trimtab.actuator.tracker.admission import AdmissionFacts, DecisionTime, admit, pending_nodes, request_of
 from trimtab.actuator.tracker.events import Event, ReplacementAccepted, ReplacementCancelled
 from trimtab.actuator.tracker.replacement_states import (

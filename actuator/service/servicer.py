@@ -20,10 +20,9 @@ from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, NotLeaderError
 from trimtab.actuator.runner.event_processor import StoppingError
 from trimtab.actuator.service.app import Actuator
-from trimtab.actuator.service.buffer_status import apply_buffer_status
-from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response, lowering_response
+from trimtab.actuator.service.object_status import apply_buffer_status, apply_capacity_status
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
@@ -84,11 +83,10 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         self._stopping.set()
         self._actuator.processor.end_waiting()
 
-    def GetInfo(  # noqa: N802
+    def GetInfo(
         self, request: actuator_pb2.GetActuatorInfoRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.GetActuatorInfoResponse:
         """Return the capabilities of this build."""
-        del request, context
         is_sized_by_caller = self._actuator.settings.groups.sized_by_caller
         return actuator_pb2.GetActuatorInfoResponse(
             version=_version(),
@@ -97,77 +95,66 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             leader=self._actuator.processor.leading,
         )
 
-    def StartDeletion(  # noqa: N802
+    def StartDeletion(
         self, request: actuator_pb2.StartDeletionRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.StartDeletionResponse:
         """Start deletions: taint at once, drain and delete in the background."""
-        del context
-        structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
-        with backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
+        with self._call("start_deletion", request_id=request.request_id, nodes=len(request.nodes)):
             self._actuator.spans.ordered(request.request_id)
             answers = self._actuator.deletions.start(request)
         return deletion_response(answers)
 
-    def CancelDeletion(  # noqa: N802
+    def CancelDeletion(
         self, request: actuator_pb2.CancelDeletionRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.CancelDeletionResponse:
         """Stop deletions."""
-        del context
         structlog.contextvars.bind_contextvars(nodes=len(request.nodes))
         with backend_errors():
             cancelled, not_cancelled = self._actuator.deletions.cancel(list(request.nodes), request.reason)
         return actuator_pb2.CancelDeletionResponse(cancelled=cancelled, not_cancelled=not_cancelled)
 
-    def ScaleUp(  # noqa: N802
+    def ScaleUp(
         self, request: actuator_pb2.ScaleUpRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
-        del context
-        structlog.contextvars.bind_contextvars(request_id=request.request_id, splits=len(request.splits))
-        with backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
+        with self._call("scale_up", request_id=request.request_id, splits=len(request.splits)):
             answers = self._actuator.growths.grow(request)
         return growth_response(answers)
 
-    def LowerTargets(  # noqa: N802
+    def LowerTargets(
         self, request: actuator_pb2.LowerTargetsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.LowerTargetsResponse:
         """Lower target sizes by nodes that have not started."""
-        del context
-        structlog.contextvars.bind_contextvars(request_id=request.request_id, groups=len(request.reductions))
-        with backend_errors(), self._actuator.metrics.timed("lower_targets", bool(request.reductions)):
+        with self._call("lower_targets", request_id=request.request_id, groups=len(request.reductions)):
             answers = self._actuator.growths.lower(request)
         return lowering_response(answers)
 
-    def StartReplacement(  # noqa: N802
+    def StartReplacement(
         self, request: actuator_pb2.StartReplacementRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.StartReplacementResponse:
         """Start to replace nodes by new ones, in the background."""
-        del context
-        structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.wave.leaving))
-        with backend_errors(), self._actuator.metrics.timed("start_replacement", bool(request.wave.leaving)):
+        with self._call("start_replacement", request_id=request.request_id, nodes=len(request.wave.leaving)):
             self._actuator.processor.check_leading()
             return replacement_response(self._actuator.replacements.start(request))
 
-    def CancelReplacement(  # noqa: N802
+    def CancelReplacement(
         self, request: actuator_pb2.CancelReplacementRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.CancelReplacementResponse:
         """End replacements."""
-        del context
         structlog.contextvars.bind_contextvars(replacements=len(request.request_ids))
         with backend_errors():
             self._actuator.processor.check_leading()
             cancelled, not_cancelled = self._actuator.replacements.cancel(request)
         return actuator_pb2.CancelReplacementResponse(cancelled=cancelled, not_cancelled=not_cancelled)
 
-    def ApplyTaints(  # noqa: N802
+    def ApplyTaints(
         self, request: actuator_pb2.ApplyTaintsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyTaintsResponse:
         """Make the soft taints match the unneeded set."""
-        del context
         check_nodes("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
         processor = self._actuator.processor
-        with backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
-            self._actuator.processor.check_leading()
+        with self._call("apply_taints", nodes=len(request.unneeded_nodes)):
+            processor.check_leading()
             in_deletion = processor.read(lambda tracker, _: {*tracker.data.deletions, *participants(tracker.data)})
             result = apply_soft_taints(
                 self._actuator.cluster,
@@ -185,53 +172,41 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             left_count=result.left_count,
         )
 
-    def ApplyPodCosts(  # noqa: N802
+    def ApplyPodCosts(
         self, request: actuator_pb2.ApplyPodCostsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
-        del context
-        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
-        orders = cost_orders(request, now)
-        structlog.contextvars.bind_contextvars(groups=len(orders.groups))
-        with backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(orders.groups)):
+        orders = cost_orders(request, self._now())
+        with self._call("apply_pod_costs", groups=len(orders.groups)):
             self._actuator.processor.check_leading()
             return apply_pod_costs(self._actuator.cluster, orders, self._actuator.settings.pod_costs)
 
-    def ApplyBufferStatus(  # noqa: N802
+    def ApplyBufferStatus(
         self, request: actuator_pb2.ApplyBufferStatusRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyBufferStatusResponse:
         """Write the status of CapacityBuffers."""
-        del context
-        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
         wanted = buffer_states(request)
-        with backend_errors(), self._actuator.metrics.timed("apply_buffer_status", bool(wanted)):
+        with self._call("apply_buffer_status", buffers=len(wanted)):
             self._actuator.processor.check_leading()
-            return apply_buffer_status(self._actuator.cluster, wanted, self._actuator.settings.buffers, now)
+            return apply_buffer_status(self._actuator.cluster, wanted, self._actuator.settings.buffers, self._now())
 
-    def ApplyCapacityStatus(  # noqa: N802
+    def ApplyCapacityStatus(
         self, request: actuator_pb2.ApplyCapacityStatusRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyCapacityStatusResponse:
         """Write the conditions of ProvisioningRequests."""
-        del context
-        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
         answers = capacity_answers(request)
-        with backend_errors(), self._actuator.metrics.timed("apply_capacity_status", bool(answers)):
+        with self._call("apply_capacity_status", requests=len(answers)):
             self._actuator.processor.check_leading()
             self._actuator.processor.read(lambda tracker, _: check_epoch(request.epoch, tracker.data))
-            return apply_capacity_status(self._actuator.cluster, answers, self._actuator.settings.capacity, now)
+            return apply_capacity_status(self._actuator.cluster, answers, self._actuator.settings.capacity, self._now())
 
-    def GetStatus(  # noqa: N802
-        self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext
-    ) -> Any:
+    def GetStatus(self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext) -> Any:
         """Return the status: a `GetStatusResponse`."""
-        del context
         with backend_errors():
             status = self._actuator.status(not request.without_finished, request.with_instances)
         return status.response
 
-    def WatchStatus(  # noqa: N802
-        self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
-    ) -> Iterator[Any]:
+    def WatchStatus(self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext) -> Iterator[Any]:
         """Yield the status now and after each change: `WatchStatusResponse`s."""
         if request.known_revision < 0:
             raise invalid_request(f"known_revision {request.known_revision}: give the revision of a status, or 0")
@@ -241,6 +216,16 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         finally:
             if self._watchers.is_empty:
                 self._shared.forget()
+
+    @contextmanager
+    def _call(self, function: str, request_id: str = "", **sizes: int) -> Iterator[None]:
+        """Log with a call's sizes, measure it, and convert its errors; a call with nothing in it is measured apart."""
+        structlog.contextvars.bind_contextvars(**({"request_id": request_id} if request_id else {}), **sizes)
+        with backend_errors(), self._actuator.metrics.timed(function, any(sizes.values())):
+            yield
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
 
     def _watch(
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext, place: Place

@@ -18,7 +18,7 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TaintView,
 )
-from trimtab.actuator.service.settings import SoftTaintSettings
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
 
 log = structlog.get_logger("soft_taints")
@@ -39,7 +39,7 @@ def apply_soft_taints(
     cluster: ClusterApi,
     unneeded: AbstractSet[str],
     in_deletion: AbstractSet[str],
-    settings: SoftTaintSettings,
+    settings: WriteLimits,
     now_s: int,
 ) -> SoftTaintResult:
     """Update the nodes that differ, within the limits; skip nodes that refuse. Raises `ClusterError`."""

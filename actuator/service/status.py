@@ -15,11 +15,9 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.actuator.cloud.provider import CloudNodeTemplate
-from trimtab.actuator.node_types.offers import Offers
-from trimtab.actuator.service.group_details import template_message
-from trimtab.actuator.service.group_times import GroupTimes, group_times
-from trimtab.actuator.service.group_views import CachedGroups
-from trimtab.actuator.service.replacement_status import ReplacementMessages
+from trimtab.actuator.node_types.learned_resources import Offers
+from trimtab.actuator.service.group_views import CachedGroups, GroupTimes, group_times, template_message
+from trimtab.actuator.service.replacement_reports import ReplacementMessages
 from trimtab.actuator.tracker.states import Deletion, TrackedEviction
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.v1 import actuator_pb2, snapshot_pb2

@@ -1,9 +1,11 @@
-"""The interface of stores: an append-only log of records, and a snapshot that replaces its beginning.
+"""The interface of stores: an append-only log of records, and a snapshot that replaces its beginning; a store in
+memory.
 
 Records are bytes with a time. Any database that gives the guarantees below can implement it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 
@@ -65,3 +67,42 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the database."""
+
+
+@dataclass
+class MemoryStore:
+    """See `trimtab.actuator.store.records.Store`. `snapshot` : None = none yet; `snapshot_seq` : number of its last
+    record.
+    """
+
+    snapshot: bytes | None = None
+    snapshot_seq: int = 0
+    records: list[Record] = field(default_factory=list)
+
+    def load(self) -> History:
+        """Return everything."""
+        return History(self.snapshot, self.snapshot_seq, tuple(self.records))
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        """Add records. Raises `StoreConflictError` when the first number is not the next one."""
+        if first_seq != self.snapshot_seq + len(self.records) + 1:
+            raise StoreConflictError("another process writes to this store")
+        self.records.extend(records)
+
+    def compact(self, seq: int, snapshot: bytes) -> None:
+        """Replace the records up to `seq` by a snapshot."""
+        del self.records[: seq - self.snapshot_seq]
+        self.snapshot, self.snapshot_seq = snapshot, seq
+
+    def take_over(self) -> int:
+        """Return the only epoch."""
+        return 1
+
+    def confirm(self) -> None:
+        """Do nothing: there is one process."""
+
+    def check(self) -> None:
+        """Do nothing: memory exists as long as the process."""
+
+    def close(self) -> None:
+        """Keep everything for the next one."""

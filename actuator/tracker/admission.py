@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from trimtab.actuator.tracker.deletion_steps import gang_detail
 from trimtab.actuator.tracker.events import PlannedNode
-from trimtab.actuator.tracker.gangs import gang_detail
-from trimtab.actuator.tracker.hour import least_count
+from trimtab.actuator.tracker.groups import least_count
 from trimtab.actuator.tracker.replacement_states import DepartingNode
 from trimtab.actuator.tracker.replacements import participants
 from trimtab.actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData

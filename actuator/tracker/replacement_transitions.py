@@ -1,4 +1,4 @@
-"""The only table of transitions of a replacement.
+"""The only table of transitions of a replacement, and what the events of its roll-back change.
 
 Decides which stages may follow a stage by an event; `trimtab.actuator.tracker.replacements` chooses among them. An
 event that is in neither `WAVE_EDGES` nor `LATE_IN` is impossible.
@@ -7,8 +7,24 @@ event that is in neither `WAVE_EDGES` nor `LATE_IN` is impossible.
 from typing import NamedTuple
 
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.replacement_states import FINAL_STAGES, WaveStage
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
+from trimtab.actuator.tracker.replacement_states import (
+    FINAL_STAGES,
+    NewNode,
+    NewNodeState,
+    SizeChange,
+    TrackedReplacement,
+    WaveStage,
+)
+from trimtab.actuator.tracker.states import Reason
+
+_S = WaveStage
+# Events that are harmless in a stage: a caller's, or of a task that saw an earlier one.
+LATE_IN: dict[WaveStage, frozenset[type[e.Event]]] = {
+    WaveStage.ROLLING_BACK: frozenset({e.ReplacementCancelled}),
+}
+_WAVE_TARGETS: dict[tuple[WaveStage, type[e.Event]], frozenset[WaveStage]] = {}
+_UNFINISHED = (NewNodeState.TO_ORDER, NewNodeState.ORDERED, NewNodeState.SURPLUS)
 
 
 class WaveEdge(NamedTuple):
@@ -20,7 +36,6 @@ class WaveEdge(NamedTuple):
     sentence: str
 
 
-_S = WaveStage
 WAVE_EDGES = (
     WaveEdge(_S.PLANNED, e.LeavingMarked, _S.ORDERING, "Few new pods come to the nodes that leave from now on."),
     WaveEdge(_S.PLANNED, e.LeavingMarked, _S.WAITING, "The wave has no new nodes."),
@@ -65,12 +80,7 @@ WAVE_EDGES = (
     WaveEdge(_S.ROLLING_BACK, e.ReplacementEnded, _S.CANCELLED, "It was cancelled; no node was replaced."),
 )
 
-# Events that are harmless in a stage: a caller's, or of a task that saw an earlier one.
-LATE_IN: dict[WaveStage, frozenset[type[e.Event]]] = {
-    WaveStage.ROLLING_BACK: frozenset({e.ReplacementCancelled}),
-}
 
-_WAVE_TARGETS: dict[tuple[WaveStage, type[e.Event]], frozenset[WaveStage]] = {}
 for _edge in WAVE_EDGES:
     _known = _WAVE_TARGETS.get((_edge.source, _edge.event), frozenset())
     _WAVE_TARGETS[_edge.source, _edge.event] = _known | {_edge.target}
@@ -100,3 +110,46 @@ def check_wave_table() -> None:
     assert not [edge for edge in WAVE_EDGES if edge.source in FINAL_STAGES], "an edge leaves a final stage"
     both = [(stage, event) for stage, events in LATE_IN.items() for event in events if (stage, event) in _WAVE_TARGETS]
     assert not both, f"both an edge and late: {both}"
+
+
+def is_over(replacement: TrackedReplacement) -> bool:
+    """Return whether a roll-back has nothing left to do."""
+    has_unfinished = any(node.state in _UNFINISHED for node in replacement.ordered_nodes)
+    return replacement.unmarked and not replacement.order_open and not replacement.lowering and not has_unfinished
+
+
+def is_ordered(node: NewNode, group: str) -> bool:
+    """Return whether a node was ordered from a group and has neither come nor been given up."""
+    return node.node_group == group and node.state is NewNodeState.ORDERED
+
+
+def apply(replacement: TrackedReplacement, event: e.ReplacementEvent) -> None:
+    """Write an event of the roll-back into the replacement."""
+    match event:
+        case e.LeavingUnmarked():
+            replacement.unmarked = True
+        case e.LoweringBegun(node_group=group, expected=expected, wanted=wanted):
+            replacement.lowering[group] = SizeChange(expected, wanted)
+        case e.LoweringEnded(node_group=group, given_up_count=count, detail=detail):
+            replacement.lowering.pop(group, None)
+            replacement.lowered = (*replacement.lowered, group)
+            _give_up([node for node in replacement.ordered_nodes if is_ordered(node, group)][:count], detail)
+        case e.OrdersLeft(detail=detail):
+            _give_up([node for node in replacement.ordered_nodes if node.state is NewNodeState.ORDERED], detail)
+        case e.SurplusStays(nodes=nodes):
+            entries = {entry.node: entry for entry in nodes}
+            for node in replacement.ordered_nodes:
+                if node.node in entries and node.state is NewNodeState.SURPLUS:
+                    _keep(node, entries[node.node])
+        case _:
+            raise AssertionError(f"{type(event).__name__} is not an event of a roll-back")
+
+
+def _give_up(nodes: list[NewNode], detail: str) -> None:
+    for node in nodes:
+        node.state, node.detail = NewNodeState.MISSING, detail or node.detail
+
+
+def _keep(node: NewNode, entry: e.StayReason) -> None:
+    node.state = NewNodeState.GIVEN_BACK if entry.reason == Reason.NODE_NOT_FOUND else NewNodeState.STAYS
+    node.detail = entry.detail

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker import replacement_rollback
+from trimtab.actuator.tracker import replacement_transitions
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.groups import WAVE
-from trimtab.actuator.tracker.replacement_rollback import is_ordered, is_over
 from trimtab.actuator.tracker.replacement_states import (
     FINAL_STAGES,
     MOST_ORDERS,
@@ -25,7 +25,7 @@ from trimtab.actuator.tracker.replacement_states import (
     TrackedReplacement,
     WaveStage,
 )
-from trimtab.actuator.tracker.replacement_transitions import next_stages
+from trimtab.actuator.tracker.replacement_transitions import is_ordered, is_over, next_stages
 from trimtab.actuator.tracker.states import (
     Deletion,
     GrowthReason,
@@ -34,7 +34,6 @@ from trimtab.actuator.tracker.states import (
     State,
     TrackerData,
 )
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 TOLERANCE = 1e-9
 """Differences of savings below this are those of adding floats."""
@@ -284,7 +283,7 @@ def _apply(replacement: TrackedReplacement, event: e.ReplacementEvent) -> WaveSt
             replacement.reason = replacement.reason or ReplacementReason.LEAVING_NODES_STAY
             replacement.detail = replacement.detail or "".join(f"{one.node}: {one.detail}" for one in nodes[:1])
         case _:
-            replacement_rollback.apply(replacement, event)
+            replacement_transitions.apply(replacement, event)
     return replacement.stage
 
 
@@ -445,3 +444,48 @@ def _owner(data: TrackerData, request_id: str) -> TrackedReplacement | None:
     """Return the replacement in progress to which a growth or deletion belongs."""
     owners = (one for one in data.replacements.values() if request_id.startswith(own_prefix(one.request_id)))
     return next(owners, None)
+
+
+def check(data: TrackerData) -> None:
+    """Raise AssertionError if the data of replacements contradict themselves or those of deletions."""
+    assert len(data.replacements) <= 1, "two replacements in progress"
+    for request_id, replacement in data.replacements.items():
+        assert replacement.request_id == request_id
+        assert replacement.stage not in FINAL_STAGES, f"{request_id}: {replacement.stage.name} but in progress"
+        _check_deletions(data, replacement)
+    for replacement in data.ended_replacements:
+        assert replacement.stage in FINAL_STAGES, f"{replacement.request_id}: {replacement.stage.name} but ended"
+        assert is_over(replacement), f"{replacement.request_id}: ended with work left"
+    for replacement in (*data.replacements.values(), *data.ended_replacements):
+        _check_one(replacement)
+
+
+def _check_deletions(data: TrackerData, replacement: TrackedReplacement) -> None:
+    name, prefix = replacement.request_id, own_prefix(replacement.request_id)
+    own = {node for node, deletion in data.deletions.items() if deletion.request_id.startswith(prefix)}
+    leaving = {one.plan.node for one in replacement.leaving if one.state is LeavingState.IN_DELETION}
+    surplus = {node.node for node in replacement.ordered_nodes if node.state is NewNodeState.SURPLUS}
+    assert leaving <= own <= leaving | surplus, f"{name}: deletions {own}, but leaving {leaving}, surplus {surplus}"
+    assert not leaving or replacement.stage is WaveStage.DRAINING, f"{name}: drains in {replacement.stage.name}"
+    assert own <= leaving or replacement.stage is WaveStage.ROLLING_BACK, f"{name}: gives back too early"
+    growth = data.growths.get(order_id(replacement))
+    is_open = growth is not None and growth.answers is None
+    assert replacement.order_open == is_open, f"{name}: its order is open, or its growth is"
+
+
+def _check_one(replacement: TrackedReplacement) -> None:
+    name, stage = replacement.request_id, replacement.stage
+    states = {one.state for one in replacement.leaving}
+    new = [node.state for node in replacement.ordered_nodes]
+    assert stage is not WaveStage.WAITING or NewNodeState.TO_ORDER not in new, f"{name}: waits with nodes to order"
+    if stage is WaveStage.DRAINING:
+        assert replacement.achieved is not None, f"{name}: drains without a saving"
+        assert replacement.achieved >= replacement.min_saving - TOLERANCE, f"{name}: drains for too little"
+    if stage is WaveStage.ROLLING_BACK or stage in FINAL_STAGES:
+        assert not states & {LeavingState.WAITS, LeavingState.IN_DELETION}, f"{name}: nodes still leave"
+    if stage in FINAL_STAGES:
+        assert (stage is WaveStage.DONE) == (LeavingState.GONE in states), f"{name}: {stage.name} with {states}"
+    ready = [node.provider_id for node in replacement.ordered_nodes if node.state is NewNodeState.READY]
+    assert all(ready), f"{name}: a ready node without provider id"
+    assert len(set(ready)) == len(ready), f"{name}: a node serves twice"
+    assert LeavingState.GONE not in states or stage in (WaveStage.DRAINING, WaveStage.ROLLING_BACK, WaveStage.DONE)

@@ -11,10 +11,16 @@ from typing import Any
 
 import msgspec
 
+from trimtab.actuator.tracker import deletion_steps, groups, replacements
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker import gangs, groups, hour, replacement_invariants, replacements
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.deletion_steps import apply, check_deletion, instruction_of
+from trimtab.actuator.tracker.deletion_steps import (
+    ImpossibleEventError,
+    apply,
+    check_deletion,
+    instruction_of,
+    next_state,
+)
 from trimtab.actuator.tracker.states import (
     FINAL_STATES,
     CloudDeletionCall,
@@ -29,7 +35,6 @@ from trimtab.actuator.tracker.states import (
     TrackedEviction,
     TrackerData,
 )
-from trimtab.actuator.tracker.transitions import ImpossibleEventError, next_state
 
 _data_decoder: msgspec.json.Decoder[TrackerData] = msgspec.json.Decoder(TrackerData)
 
@@ -158,8 +163,8 @@ class Tracker:
             check_deletion(deletion)
         for record in data.requests.values():
             assert record.settled or self.planned_nodes(record.request_id), f"{record.request_id}: waits for nothing"
-        gangs.check(data)
-        replacement_invariants.check(data)
+        deletion_steps.check(data)
+        replacements.check(data)
 
     def _set_accepted(self, event: e.SetAccepted, now_ms: int) -> list[i.Instruction]:
         data = self.data
@@ -280,7 +285,11 @@ class Tracker:
             self.data.cloud_deletion_calls.append(CloudDeletionCall(deletion.node, now_ms))
         if isinstance(event, e.RolledBack):
             target = deletion.ending or State.FAILED
-        together = gangs.nodes_of_gang(self.data, deletion) if gangs.waits_for_gang(self.data, deletion) else []
+        together = (
+            deletion_steps.nodes_of_gang(self.data, deletion)
+            if deletion_steps.waits_for_gang(self.data, deletion)
+            else []
+        )
         apply(deletion, event, now_ms)
         if target is deletion.state:
             return []
@@ -297,15 +306,15 @@ class Tracker:
     ) -> list[i.Instruction]:
         """Return what follows if a node of a gang that waited has begun its drain, or has ended: then all nodes end."""
         if deletion.state is State.DRAINING:
-            waits = gangs.waits_for_gang(self.data, deletion)
+            waits = deletion_steps.waits_for_gang(self.data, deletion)
             return [] if waits else [i.EvictPods(one.node) for one in together]
         for other in together:
             if other is not deletion:
-                self._move(other, gangs.end_with(other, deletion, event, now_ms), now_ms)
+                self._move(other, deletion_steps.end_with(other, deletion, event, now_ms), now_ms)
         return [self._instruction(one) for one in together if one.state not in FINAL_STATES]
 
     def _instruction(self, deletion: Deletion) -> i.Instruction:
-        return instruction_of(deletion, gangs.waits_for_gang(self.data, deletion))
+        return instruction_of(deletion, deletion_steps.waits_for_gang(self.data, deletion))
 
     def _move(self, deletion: Deletion, target: State | None, now_ms: int) -> None:
         assert target is not None
@@ -356,7 +365,7 @@ class Tracker:
         return []
 
     def _hour_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
-        hour.handle(self.data, event, now_ms)
+        groups.handle_hour(self.data, event, now_ms)
         return []
 
     def _group_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
@@ -375,7 +384,7 @@ class Tracker:
                 deletion.drain_deadline_ms += by_ms
             if deletion.begun_ms:
                 deletion.begun_ms += by_ms
-        hour.move_times(data, by_ms)
+        groups.move_hour(data, by_ms)
         for request in data.requests.values():
             request.time_ms += by_ms
         for growth in data.growths.values():
@@ -395,7 +404,7 @@ class Tracker:
         finished_before = now_ms - int(self.retention.finished_s * 1000)
         answered_before = now_ms - int(max(self.retention.finished_s, self.retention.answers_s) * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
-        hour.forget(data, now_ms)
+        groups.forget_hour(data, now_ms)
         while data.finished and data.finished[0].state_ms < finished_before:
             data.finished.pop(0)
         while data.evictions:

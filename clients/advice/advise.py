@@ -155,8 +155,7 @@ class AdviceSearch:
         if lever.steps:
             steps = [self._tried(step) for step in self._steps(lever)]
             chosen = self._smallest_step(steps)
-            useful = tuple(one.advice for one in steps[1:] and steps if self._is_useful(one.advice))
-            return replace(chosen, advice=replace(chosen.advice, steps=useful))
+            return replace(chosen, advice=replace(chosen.advice, steps=self._rising(steps)))
         whole = self._tried(lever)
         for smaller in lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else ():
             if not self._may_plan(1):
@@ -169,6 +168,14 @@ class AdviceSearch:
     def _steps(self, lever: Lever) -> Sequence[Lever]:
         """Return the values of a setting to try."""
         return lever.steps[: self._options.most_steps or None]
+
+    def _rising(self, steps: Sequence[_Tried]) -> tuple[Advice, ...]:
+        """Return the values that free more than all before them; () = no value frees more than the first useful one."""
+        rising: list[Advice] = []
+        for one in steps:
+            if self._is_useful(one.advice) and (not rising or self._gain(one.advice) > self._gain(rising[-1])):
+                rising.append(one.advice)
+        return tuple(rising) if len(rising) > 1 else ()
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
         """Return the first of several values that frees nearly as much as the best one."""

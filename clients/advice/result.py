@@ -49,7 +49,8 @@ class Advice:
     kind : the blocker that it lifts; condition : the change as a clause that follows "if"; changes : the lines to
     change; nodes : those that can go with the change and not without it, sorted; staying : those that can go only
     without it, because others go instead, sorted; saving_per_hour : what the plan with the change saves beyond the base
-    plan, None = no price is known; steps : other values of the same line, and what each frees.
+    plan, None = no price is known; steps : values of the same line that each free more than the one before, () = no
+    other value frees more than the first.
     """
 
     kind: Blocker

@@ -1,10 +1,13 @@
 """Amounts, times and lists as text. Units: cpu in milli-cores, everything else in base units."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from trimtab.words import BYTES, amount, byte_count, counted
 
-__all__ = ["amount", "byte_count", "counted", "duration", "named_amount", "percent", "shown_of", "some"]
+__all__ = ["amount", "byte_count", "counted", "duration", "maximum", "named_amount", "percent", "shown_of", "some"]
+NO_MAXIMUM: Final = 1_000_000
+"""The maximum size of node groups of which none is known: more nodes than any cluster has."""
 
 
 def named_amount(resource: str, value: int) -> str:
@@ -39,3 +42,8 @@ def some(names: Sequence[str], most: int = 3) -> str:
 def shown_of(shown: int, total: int) -> str:
     """Return how many of how many rows are shown, for a title; "" if all are."""
     return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
+
+
+def maximum(size: int) -> str:
+    """Return the maximum size of a node group; "" = none is known."""
+    return f"{size:,}" if size < NO_MAXIMUM else ""

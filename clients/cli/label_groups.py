@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.amounts import NO_MAXIMUM, counted
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
@@ -34,8 +34,6 @@ POOL_LABELS: Final = (
 """Labels by which clouds and tools say a node's pool; of a node's own, the first counts."""
 _UNLABELLED: Final = "unlabelled"
 NONE = "none"
-ROOM = 1000
-"""By how many nodes a group may grow: as many as one plan adds by default."""
 _OLD_NAMES = {
     INSTANCE_TYPE: well_known.OLD_INSTANCE_TYPE.key,
     ZONE: well_known.OLD_ZONE.key,
@@ -73,7 +71,7 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None, 
     for node in snapshot.nodes:
         node.node_group = group_of.get(node.name, "")
     for name, nodes in members.items():
-        snapshot.node_groups.add(id=name, min_size=0, max_size=len(nodes) + ROOM, target_size=len(nodes))
+        snapshot.node_groups.add(id=name, min_size=0, max_size=NO_MAXIMUM, target_size=len(nodes))
     note(_groups_text(members, len(snapshot.nodes), labels))
 
 
@@ -130,7 +128,7 @@ def _members(nodes: Iterable[tuple[str, Mapping[str, str]]], labels: Sequence[st
 
 def _declared(name: str, nodes: list[str]) -> NodeGroup:
     """Return a group as an object that names its nodes."""
-    spec = {"minSize": 0, "maxSize": len(nodes) + ROOM, "targetSize": len(nodes), "nodes": sorted(nodes)}
+    spec = {"minSize": 0, "maxSize": NO_MAXIMUM, "targetSize": len(nodes), "nodes": sorted(nodes)}
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, NodeGroup)
 
 

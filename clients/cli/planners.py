@@ -1,7 +1,7 @@
 """Access to a planner: a running service, or one in this process. Both give the same answers."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from trimtab.clients.cli.failures import FailedError, UsageError, note_failed
 from trimtab.clients.cli.output import is_quiet, stderr_console
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.json_form import setting_problem
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
+from trimtab.clients.loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.required_features import require_features
 from trimtab.common.rpc.client import connect, is_served
 from trimtab.common.rpc.collection import collection_rare
@@ -187,11 +187,13 @@ class _InProcess:
             meter = NoOpMeterProvider().get_meter("planner")
             self._handler = RequestHandler(meter, WholeCache(CACHE_BYTES), log_decisions=False)
         self._caller = Caller()
+        self._has_planned = False
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Return the answer to `Plan`."""
         # The first plan loads the kernels that it needs, which are many objects and no garbage.
-        with collection_rare():
+        with collection_rare(), nullcontext() if self._has_planned else _compiled_by_two():
+            self._has_planned = True
             return self._handler.plan(*_with_payload(snapshot, request), self._caller)
 
     def plan_delta(
@@ -211,6 +213,21 @@ class _InProcess:
     ) -> Iterable[planner_pb2.CheckFitResponse]:
         """Return the answers to `CheckFit`."""
         return self._handler.check_fit(*_with_payload(snapshot, request), self._caller)
+
+
+@contextmanager
+def _compiled_by_two() -> Iterator[None]:
+    """If kernels have to be compiled, have a second process compile half of them, and say so on a terminal."""
+    from trimtab.planner.compiled.kernel_cache import when_cold
+    from trimtab.planner.service.warm_up import second_process
+
+    text = "compiling the planner's kernels, once for this installation: half a minute, longer on a busy machine …"
+    status = stderr_console().status(text)
+    try:
+        with second_process(quick=True), when_cold(status.start):
+            yield
+    finally:
+        status.stop()
 
 
 def _with_payload(

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.clients.reference_loop.replacing import is_over
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.loop.replacing import is_over
+from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.verdicts import staying
 from trimtab.places import on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2

@@ -18,10 +18,10 @@ from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response, lowering_response
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.reference_loop.replacing import in_progress
+from trimtab.clients.loop.replacing import in_progress
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
@@ -34,7 +34,7 @@ _NO_CALL = cast(grpc.ServicerContext, None)
 
 
 class LocalActuator:
-    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.LoopActuator`)."""
+    """An actuator over a simulated cluster (see `trimtab.clients.loop.rounds.LoopActuator`)."""
 
     def __init__(
         self,

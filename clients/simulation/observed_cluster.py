@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import write_owner_status
 from trimtab.clients.simulation.cluster.database import JournalEntry

@@ -17,13 +17,13 @@ import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.actuator.cloud.provider import CloudRefusedError
-from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
+from trimtab.actuator.service.settings import ActuatorSettings, WriteLimits
 from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.in_process_planner import InProcessLink, WithoutIdleGrowth
-from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.drains import WatchedCluster
@@ -342,8 +342,8 @@ class ClusterSimulation:
                 taint_thread_count=1,
             ),
             limits=DeletionLimits(UNLIMITED, UNLIMITED, 300.0),
-            soft_taints=SoftTaintSettings(max_s=math.inf),
-            pod_costs=PodCostLimits(max_s=math.inf),
+            soft_taints=WriteLimits(10, math.inf),
+            pod_costs=WriteLimits(max_s=math.inf),
         )
 
     def _refuse_growth(self, operation: str, subject: str) -> None:

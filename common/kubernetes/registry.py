@@ -1,6 +1,6 @@
 """The registry of kinds: one row for each kind of Kubernetes objects that Trimtab reads or writes.
 
-Files, lists and watches, `kubectl` command lines, permission checks and the roles of chart and manifests follow the
+Files, lists and watches, `kubectl` command lines, permission checks and the roles of the chart follow the
 rows. A new kind is its struct in `kinds`, a row here, and the code that uses it. Contacts no server.
 Sources: the Kubernetes API reference (groups, versions, plural names); kubernetes/autoscaler, cluster-autoscaler/apis
 (CapacityBuffer); Cluster API; kubernetes-sigs/karpenter, pkg/apis.

@@ -21,18 +21,17 @@ from trimtab.planner.capacity_requests.kernels.sets import NOT_COUNTABLE, place_
 from trimtab.planner.capacity_requests.requests import NO_LACK, AnsweredRequest, Lack, lack_of
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind
 from trimtab.planner.cheapest.problem import PlanBounds
-from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.settings.search import BEST
+from trimtab.planner.model.tuning import MANY_REQUESTS
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
-from trimtab.planner.placement.group_templates import group_templates, labels_by_group
-from trimtab.planner.placement.limits import LimitInputs, Limits
+from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import place_anywhere, places, unplaced
-from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
+from trimtab.planner.round.decision import room_to_grow
 from trimtab.planner.round.round import Round
-from trimtab.planner.round.waiting import place_waiting_pods, pods_that_wait
+from trimtab.planner.round.waiting import nodes_in_use, place_waiting_pods, pods_that_wait, unused_since
 from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit
@@ -41,8 +40,6 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityRequestOutcome
-MANY_REQUESTS: Final = 32
-"""Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 
 
 class RequestRows(NamedTuple):
@@ -86,17 +83,12 @@ class CapacityLoop:
     group_of: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        snapshot, this = self.this.snapshot, self.this
+        this = self.this
         self.growth = this.growth_of(pb.Decision.CAPACITY_REQUESTS)
-        self.leaving = being_deleted(snapshot, this.now_ns)
-        templates = group_templates(
-            snapshot, self.settings.scale_up, self.leaving, this.now_ns, this.work.cache, this.work.limits
-        )
+        templates, self.limits = room_to_grow(this, self.settings.scale_up)
         self.labels = labels_by_group(templates)
-        cluster = LimitInputs(snapshot, templates, self.leaving, this.now_ns)
-        self.limits = Limits(cluster, this.settings.limits, self.settings.scale_up.max_new_nodes)
         self.simulation, self.packer = this.simulation, packer(this.simulation, self.growth)
-        where = places(this.simulation, this.ready & ~self.leaving, self.growth.upcoming)
+        where = places(this.simulation, this.ready & ~this.leaving, self.growth.upcoming)
         self.order, self.allowed = where.order, where.allowed
         self.cursor = np.zeros(len(this.simulation.state.local_class), np.int64)
         self._failed: dict[tuple[int, tuple[tuple[int, int], ...]], Lack] = {}
@@ -114,7 +106,7 @@ class CapacityLoop:
                 served.append(self._hold(one))
                 commit(self.state)
         pending = pods_that_wait(self.this.snapshot, self.this.settings.expendable_priority)
-        place_waiting_pods(self.this, pb.Decision.CAPACITY_REQUESTS, self.leaving, pending[~self.waiting[pending]])
+        place_waiting_pods(self.this, pb.Decision.CAPACITY_REQUESTS, pending[~self.waiting[pending]])
         commit(self.state)
         for one in asking(self.rows, every=1):
             if one.request.outcome != Outcome.BOOKED:
@@ -205,7 +197,7 @@ class CapacityLoop:
 
     def _fill_unready(self, left: Int32) -> Int32:
         """Place pods on nodes that are not ready; return those left. int32."""
-        away = ~self.this.ready & ~self.leaving
+        away = ~self.this.ready & ~self.this.leaving
         order = np.flatnonzero(away).astype(np.int32)
         allowed = np.zeros(len(self.allowed), bool)
         allowed[order] = True
@@ -293,7 +285,7 @@ class _UselessNodes:
         """grows : ids of the groups that get nodes for requests in this plan: what is to come of them may be these."""
         self._snapshot = this.snapshot
         self._growth = this.growth_of(pb.Decision.CAPACITY_REQUESTS)
-        self._in_use = nodes_in_use(this, this.simulation.state, being_deleted(this.snapshot, this.now_ns))
+        self._in_use = nodes_in_use(this, this.simulation.state)
         self._group_at = {group.id: number for number, group in enumerate(this.snapshot.groups)}
         self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
         self._grows = grows

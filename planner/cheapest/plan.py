@@ -1,25 +1,32 @@
 """Make the cheapest plan: first with groups that have a price, then with the others for the pods that are left.
 
 Bounded by work; the same problem gives the same plan unless the caller's time ends first.
+
+A problem is brought into an order that does not depend on the numbering of its classes and groups: these are sorted by
+their own numbers, then by those of the groups or classes they are allowed with, in a few rounds, like colour refinement
+of a graph. Those that stay equal are interchangeable, or differ too little to affect the price.
+
+Limits on pods by zone are replaced with classes for one zone each, if the limits leave no choice: if those of a class
+do not add up to more than its pods, as with an even spread, every zone gets as many as it may have. Then no loop has to
+count pods by zone, and the linear programme includes zones.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trimtab.planner.cheapest.canonical import canonical_order
 from trimtab.planner.cheapest.kernels.build import Batches
 from trimtab.planner.cheapest.kernels.fill import FillState
-from trimtab.planner.cheapest.portfolio import best_attempt
-from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
-from trimtab.planner.cheapest.work import append_batches, batches_for, fill_state_for
-from trimtab.planner.cheapest.zones import split_by_zone
+from trimtab.planner.cheapest.portfolio import append_batches, batches_for, best_attempt, fill_state_for
+from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Plan, PlanBounds, Problem
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.snapshot.columns import Bool, Int64
+from trimtab.planner.model.tuning import NODE_COST, REFINEMENT_ROUNDS
+from trimtab.planner.snapshot.columns import Bool, Float64, Int64
 
 NO_BOUNDS: Final = PlanBounds()
-NODE_COST: Final = 1e-6
-"""Cost of a node besides its price, as a share of the highest price: of plans of equal price fewer nodes win."""
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIXER: Final = np.uint64(0xBF58476D1CE4E5B9)
 
 
 def cheapest_plan(problem: Problem, bounds: PlanBounds = NO_BOUNDS) -> Plan:
@@ -118,3 +125,88 @@ def _restored(problem: Problem, batches: Batches, classes: Int64, groups: Int64)
         left,
         total(problem.price[group[order]] * nodes),
     )
+
+
+def canonical_order(problem: Problem) -> tuple[Int64, Int64]:
+    """Return the classes and the groups in canonical order. int64[C], int64[G]."""
+    classes = _ranks(problem.demand, problem.pods, problem.per_node, np.sort(problem.zone_most, axis=1))
+    groups = _ranks(np.nan_to_num(problem.price, nan=-1.0), problem.capacity, problem.most)
+    for _ in range(REFINEMENT_ROUNDS):
+        seen_by_class = _sums(problem.allowed, _mixed(groups))
+        seen_by_group = _sums(problem.allowed.T, _mixed(classes))
+        in_zones = _in_zones(problem, classes)
+        classes, groups = _ranks(classes, seen_by_class), _ranks(groups, seen_by_group, in_zones)
+    return np.argsort(classes, kind="stable"), np.argsort(groups, kind="stable")
+
+
+def _ranks(*columns: NDArray[Any]) -> Int64:
+    """Return the rank of each row among all rows, equal rows having equal ranks. int64[rows]."""
+    flat = [column for one in columns for column in (one.T if one.ndim > 1 else [one])]
+    order = np.lexsort(flat[::-1])
+    rises = np.zeros(len(order), bool)
+    for column in flat:
+        rises[1:] |= column[order][1:] != column[order][:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(rises)
+    return ranks
+
+
+def _mixed(ranks: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each rank, such that sums of these numbers almost never collide."""
+    spread = (ranks.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
+    spread = (spread ^ (spread >> np.uint64(30))) * _MIXER
+    return spread ^ (spread >> np.uint64(27))
+
+
+def _sums(related: NDArray[np.bool_], numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return for each row the sum of the numbers of its related entries, with overflow."""
+    total: NDArray[np.uint64] = np.where(related, numbers, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _in_zones(problem: Problem, classes: Int64) -> NDArray[np.uint64]:
+    """Return for each group a number that depends on how many pods of which classes may be planned in its zone.
+    uint64[G].
+    """
+    zones = _mixed(problem.zone_most.T.astype(np.uint64) * _mixed(classes)).sum(axis=1, dtype=np.uint64)
+    return np.append(zones, np.uint64(0))[problem.zone]
+
+
+def split_by_zone(problem: Problem) -> tuple[Problem, Int64]:
+    """Return the problem with classes split, and the original class of each of its classes. int64[C']."""
+    zones, classes = problem.zone_most.shape[1], np.arange(len(problem.pods))
+    if not zones:
+        return problem._replace(zone=np.full_like(problem.zone, NO_ZONE)), classes
+    limits = np.minimum(problem.zone_most, problem.pods[:, None])
+    limits = np.where(_has_groups(problem, zones), limits, 0)
+    outside = problem.allowed[:, problem.zone < 0].any(axis=1)
+    bound = (limits < problem.pods[:, None]).any(axis=1) & ~outside & (limits.sum(axis=1) <= problem.pods)
+    parts = np.nonzero((limits > 0) & bound[:, None])
+    of_class = np.concatenate([classes[~bound], parts[0]])
+    zone = np.concatenate([np.full(int((~bound).sum()), NO_ZONE), parts[1]])
+    # In the order of classes, which is canonical.
+    order = np.lexsort((zone, of_class))
+    of_class, zone = of_class[order], zone[order]
+    apart = zone >= 0
+    unlimited = np.where(apart[:, None], problem.pods[of_class][:, None], problem.zone_most[of_class])
+    split = problem._replace(
+        demand=problem.demand[of_class],
+        pods=np.where(apart, limits[of_class, zone], problem.pods[of_class]),
+        allowed=problem.allowed[of_class] & (~apart[:, None] | (problem.zone == zone[:, None])),
+        per_node=problem.per_node[of_class],
+        zone_most=np.ascontiguousarray(unlimited),
+    )
+    return _without_zones(split), of_class
+
+
+def _has_groups(problem: Problem, zones: int) -> Bool:
+    """Return whether any group in a zone takes a class. bool[C, Z]."""
+    return np.stack([problem.allowed[:, problem.zone == zone].any(axis=1) for zone in range(zones)], axis=1)
+
+
+def _without_zones(problem: Problem) -> Problem:
+    """Return the problem without zones if they limit nothing any more."""
+    if (problem.zone_most < problem.pods[:, None]).any():
+        return problem
+    nothing = np.zeros((len(problem.pods), 0), np.int64)
+    return problem._replace(zone=np.full_like(problem.zone, NO_ZONE), zone_most=nothing)

@@ -14,41 +14,32 @@ from trimtab.planner.cheapest.kernels.build import Batches, build
 from trimtab.planner.cheapest.kernels.dive import dive
 from trimtab.planner.cheapest.kernels.fill import FillState, consider_remaining
 from trimtab.planner.cheapest.kernels.generate import PricingState, add_fill, generate
-from trimtab.planner.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.cheapest.kernels.improve import RuinRecreateScratch, improve
 from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
-from trimtab.planner.cheapest.problem import Float64, PlanBounds, Problem
-from trimtab.planner.cheapest.work import (
-    append_batches,
-    batches_for,
-    master_for,
-    pricing_for,
-    unshared,
-)
+from trimtab.planner.cheapest.problem import PlanBounds, Problem
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import (
+    DIVE_WORK,
+    FEW_CLASSES,
+    GENERATED_FILLS,
+    IMPROVED_PLANS,
+    IMPROVEMENT_FILLS,
+    IMPROVEMENT_PARTS,
+    LIMIT_ROUNDS,
+    MOST_TAKEN,
+    PLANS_BY_DUALS,
+    PLANS_WORK,
+    ROUND_UP_FROM,
+    UNPLACED_POD_COST,
+    WHOLE_LEVEL,
+)
 from trimtab.planner.placement.attempts import best_of
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
-PLANS_BY_DUALS: Final = 6
-"""Most plans by duals; each takes about as long as the linear programme between two of them."""
-GENERATED: Final = 200_000
-"""Nodes filled for the linear programme, times classes."""
-PLANS_WORK: Final = 120_000
-"""Plans by duals, times the square of the programme's rows."""
-DIVE_WORK: Final = 80_000
-"""Solutions of the programme while it is rounded, times the square of its rows."""
-ROUND_UP_FROM: Final = (0.5, 0.9)
-"""Levels of the linear programme from which nodes are planned immediately."""
-LIMIT_ROUNDS: Final = 4
-"""How often the programme is restarted because it has more nodes of a group than allowed."""
-IMPROVED: Final = 20_000
-"""Nodes filled to improve a plan, fewer if there are more classes than FEW_CLASSES."""
-FINALISTS: Final = 3
-"""Most plans that are improved."""
-FEW_CLASSES: Final = 100
 TRIES: Final = 1 << 40
 """A number of tries to improve a plan that is never reached."""
-CHUNKS: Final = 4
-"""Parts of that work, between which batches without nodes are dropped."""
+SPARE: Final = 4096
+"""Additional batches for the improvement of a plan."""
 
 
 class SearchInputs(NamedTuple):
@@ -101,7 +92,7 @@ def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
 def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBounds) -> FilledPlan:
     """Improve the best plans and return the best result. plans : best first."""
     improved: list[FilledPlan] = []
-    most = min(FINALISTS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
+    most = min(IMPROVED_PLANS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
     finalists = plans[:most] if plans[0].batches.counts[0] else []
     tries = TRIES if bounds.search.improves else 0
     for number, plan in enumerate(finalists):
@@ -167,7 +158,7 @@ def _programme(
     for plan in plans:
         _seed(to_plan, pricing, master, plan.batches)
     most_plans = min(PLANS_BY_DUALS, max(2, PLANS_WORK // len(master.bound) ** 2))
-    most_fills = GENERATED // PLANS_BY_DUALS // len(problem.pods)
+    most_fills = GENERATED_FILLS // PLANS_BY_DUALS // len(problem.pods)
     generate(to_plan, master, pricing, most_fills)
     for number in range(most_plans - 1):
         if not bounds.may_go_on():
@@ -194,7 +185,7 @@ def _over_limit(to_plan: FillState, master: MasterProblem) -> Int64:
     fill = master.basis - len(master.bound) - int(master.classes[0])
     nodes = np.zeros(len(to_plan.nodes))
     np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
-    return np.flatnonzero(nodes > to_plan.nodes + 1e-2)
+    return np.flatnonzero(nodes > to_plan.nodes + WHOLE_LEVEL)
 
 
 def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: int) -> FilledPlan:
@@ -208,12 +199,79 @@ def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: i
     used = np.unique(best.batches.group[: int(best.batches.counts[0])])
     groups = inputs.groups if len(inputs.groups) <= most_groups else used
     ratio = np.zeros(len(groups))
-    ruin = RuinRecreateScratch(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
-    most_fills = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS
-    for _ in range(CHUNKS):
+    ruin = RuinRecreateScratch(
+        np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MOST_TAKEN, np.int64), np.array([1, tries])
+    )
+    most_fills = IMPROVEMENT_FILLS * FEW_CLASSES // max(FEW_CLASSES, len(left)) // IMPROVEMENT_PARTS
+    for _ in range(IMPROVEMENT_PARTS):
         batches = batches_for(inputs.problem)
         append_batches(batches, best.batches)
         best = best._replace(batches=batches)
         improve(best.state, pricing, groups, ruin, most_fills, best.batches)
     best.state.pods[:] = left
     return best
+
+
+def fill_state_for(problem: Problem, cost: Float64) -> FillState:
+    """Return the state before any node is planned. cost : float64[G] > 0."""
+    classes, resources = problem.demand.shape
+    return FillState(
+        problem.demand, problem.capacity, np.ascontiguousarray(problem.allowed.T), problem.per_node, problem.zone, cost,
+        problem.pods.copy(), problem.most.copy(), problem.zone_most.copy(),
+        np.zeros(resources, np.int64), np.zeros(resources), np.zeros(classes, np.int64), np.zeros(classes, np.int32),
+        np.zeros(classes, np.int64), np.arange(classes, dtype=np.int32), np.array([classes, 0]),
+    )  # fmt: skip
+
+
+def unshared(state: FillState) -> FillState:
+    """Return a state with its own numbers of pods and nodes still to be planned. The node being filled is shared."""
+    return state._replace(pods=state.pods.copy(), nodes=state.nodes.copy(), zone_pods=state.zone_pods.copy())
+
+
+def batches_for(problem: Problem) -> Batches:
+    """Return space for the largest possible number of batches and entries."""
+    pods = 2 * int(problem.pods.sum()) + SPARE
+    return Batches(
+        np.zeros(pods, np.int32), np.zeros(pods, np.int64), np.zeros(pods + 1, np.int64),
+        np.zeros(pods, np.int32), np.zeros(pods, np.int64), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def master_for(problem: Problem, cost: Float64, limited: Int64) -> MasterProblem:
+    """Return a linear programme without fills. limited : groups whose node limit is a row of it."""
+    classes = len(problem.pods)
+    rows = classes + len(limited)
+    fills = 4 * rows + 256
+    entries = fills * min(classes + 1, 48) + classes
+    of_columns = np.zeros(rows + classes + fills)
+    of_columns[:classes] = UNPLACED_POD_COST * cost.max()
+    bound = np.concatenate([problem.pods, problem.most[limited]]).astype(np.float64)
+    master = MasterProblem(
+        np.array([classes]), np.zeros(fills + 1, np.int64), np.zeros(2, np.int64), np.zeros(entries, np.int32),
+        np.zeros(entries), np.zeros(fills, np.int32), of_columns, bound, np.zeros(rows, np.int32),
+        np.zeros(len(of_columns), bool), np.zeros((rows, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
+    )  # fmt: skip
+    reset_basis(master)
+    return master
+
+
+def pricing_for(problem: Problem, groups: Int32, limited: Int64) -> PricingState:
+    """Return the considered groups with empty data."""
+    limit_row = np.full(len(problem.most), -1, np.int32)
+    limit_row[limited] = len(problem.pods) + np.arange(len(limited))
+    return PricingState(groups, np.zeros(len(groups)), limit_row, np.zeros(len(problem.pods)), np.zeros(3, np.int64))
+
+
+def append_batches(batches: Batches, more: Batches) -> None:
+    """Append the batches that have nodes."""
+    count = int(more.counts[0])
+    batch, entry = (int(one) for one in batches.counts)
+    kept = np.flatnonzero(more.nodes[:count] > 0)
+    lengths = np.diff(more.offsets[: count + 1])
+    entries = np.flatnonzero(np.repeat(more.nodes[:count] > 0, lengths))
+    batches.group[batch : batch + len(kept)] = more.group[kept]
+    batches.nodes[batch : batch + len(kept)] = more.nodes[kept]
+    batches.offsets[batch + 1 : batch + 1 + len(kept)] = entry + np.cumsum(lengths[kept])
+    batches.classes[entry : entry + len(entries)] = more.classes[entries]
+    batches.pods[entry : entry + len(entries)] = more.pods[entries]
+    batches.counts[:] += len(kept), len(entries)

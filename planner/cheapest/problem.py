@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.model.execution import UNLIMITED as NO_LIMITS
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
-
-Float64 = NDArray[np.float64]
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 UNLIMITED: Final = 1 << 40
 """Stands for no limit, in `most`, `per_node` and `zone_most`."""

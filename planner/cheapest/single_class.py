@@ -4,17 +4,13 @@ For problems with one row and without limits of zones, where all groups that adm
 O(pods · G · log(pods)).
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.cheapest.problem import UNLIMITED, Plan, Problem
+from trimtab.planner.model.tuning import KNAPSACK_PODS, NODE_COST
 from trimtab.planner.snapshot.columns import Bool, Float64, Int64
-
-MOST_PODS: Final = 4096
-"""Most pods for which the plan is made in this way."""
-_NODE_COST: Final = 1e-6
-"""Cost of a node besides its price, as a share of the highest price: of plans of equal price fewer nodes win."""
 
 
 class _KnapsackItem(NamedTuple):
@@ -30,7 +26,7 @@ class _KnapsackItem(NamedTuple):
 def single_class_plan(problem: Problem) -> Plan | None:
     """Return the cheapest plan for all pods; None if the problem is of another form, or not all pods have a place."""
     count = int(problem.pods[0]) if len(problem.pods) == 1 else 0
-    if not 0 < count <= MOST_PODS or (problem.zone_most < UNLIMITED).any():
+    if not 0 < count <= KNAPSACK_PODS or (problem.zone_most < UNLIMITED).any():
         return None
     room, price = _room(problem, count), _prices(problem)
     if price is None:
@@ -67,7 +63,7 @@ def _prices(problem: Problem) -> Float64 | None:
     if unknown[used].any():
         return None
     top = float(problem.price[used].max()) or 1.0
-    return np.where(unknown, 0.0, problem.price) + _NODE_COST * top
+    return np.where(unknown, 0.0, problem.price) + NODE_COST * top
 
 
 def _parts(most: int) -> list[int]:

@@ -14,8 +14,8 @@ from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.label_syntax import parse_integer
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
-from trimtab.planner.snapshot.lookup import string_index
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ABSENT, OTHER = 0, 1

@@ -1,6 +1,12 @@
-"""Nodes that no static predicate distinguishes share a class. Contract: a class is (labels in use, name if a selector
-names it, taint set, unschedulable, what predicates read of traits). A label such as the hostname splits nodes only if a
-selector names its value; K stays near the number of node groups. Cost: O(N x keys in use), vectorised.
+"""Nodes that no static predicate distinguishes share a class; requirements are evaluated for all classes at once.
+
+Contract: a class is (labels in use, name if a selector names it, taint set, unschedulable, what predicates read of
+traits). A label such as the hostname splits nodes only if a selector names its value; K stays near the number of node
+groups. Cost: O(N x keys in use), vectorised.
+
+Node selectors and required node affinity have the same results as in kube-scheduler, also for objects that the API
+server refuses: a term with an unparsable requirement, an empty term and an empty list of terms match nothing.
+Source: component-helpers nodeaffinity.LazyErrorNodeSelector and apimachinery labels.NewRequirement, v0.34.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -9,11 +15,89 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.grouping import group_columns, number_values
-from trimtab.planner.classes.label_columns import LookedAt, label_matrix
-from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.scheduling_specs import NodeRequirement
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.model.values import NodeTraits, TaintSpec
+from trimtab.planner.model.label_syntax import NAME_FIELD, is_alive
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, NodeTraits, TaintSpec
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+TraitPart = Callable[[NodeTraits], Hashable]
+"""Returns what a predicate reads of a node's traits."""
+
+
+class NodeRows:
+    """Node classes in the form for requirements: labels in use, and names. labels : matrix whose groups are the rows of
+    `group`; group : int32[K]; name : tuple of K names in use, "" for any other, None for a node without a name. Results
+    are cached by content.
+    """
+
+    def __init__(
+        self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...], limits: RequestLimits = UNLIMITED
+    ) -> None:
+        self._limits = limits
+        self._labels = labels
+        self._group = group
+        self._name = np.array([FIRST_NAMED if n is None else 0 for n in name], np.int32)
+        self._names = name
+        self._by_requirement: dict[LabelRequirement, Bool] = {}
+        self._by_terms: dict[tuple[NodeAffinityTerm, ...], Bool] = {}
+
+    def release(self) -> None:
+        """Drop the request's limits: the object is kept for later requests."""
+        self._limits = UNLIMITED
+
+    @property
+    def count(self) -> int:
+        """Return the number of node classes."""
+        return len(self._group)
+
+    def has_labels(self, requirement: LabelRequirement) -> Bool:
+        """Return which classes meet a requirement on labels : bool[K]."""
+        known = self._by_requirement.get(requirement)
+        if known is None:
+            self._limits.check()
+            self._limits.reserve(self.count, "node classes that a selector matches")
+            known = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
+        return known
+
+    def _has_field(self, requirement: LabelRequirement) -> Bool:
+        wanted = requirement.values[0]
+        own = self._names if requirement.key == NAME_FIELD else ("",) * self.count
+        equal = np.fromiter((name == wanted for name in own), np.bool_, self.count)
+        met: Bool = equal if requirement.operator == LabelOperator.IN else ~equal
+        # A node without a name has no fields, and fields are then not checked.
+        met |= self._name == FIRST_NAMED
+        return met
+
+    def meet_terms(self, terms: tuple[NodeAffinityTerm, ...]) -> Bool:
+        """Return which classes match one of the terms : bool[K]."""
+        known = self._by_terms.get(terms)
+        if known is None:
+            self._limits.check()
+            self._limits.reserve(self.count, "node classes that terms match")
+            known = np.zeros(self.count, np.bool_)
+            for term in filter(is_alive, terms):
+                known = known | self._meets_term(term)
+            self._by_terms[terms] = known
+        return known
+
+    def _meets_term(self, term: NodeAffinityTerm) -> Bool:
+        met = np.ones(self.count, np.bool_)
+        for requirement in term.match_expressions:
+            met &= self.has_labels(requirement)
+        for requirement in term.match_fields:
+            met &= self._has_field(requirement)
+        return met
+
+    def meet(self, requirement: NodeRequirement) -> Bool:
+        """Return which classes a node selector with its required node affinity admits : bool[K]."""
+        selector, terms = requirement
+        met = np.ones(self.count, np.bool_)
+        for key, value in selector:
+            met &= self.has_labels(LabelRequirement(key, LabelOperator.IN, (value,)))
+        return met if terms is None else met & self.meet_terms(terms)
 
 
 class NodeInput(NamedTuple):
@@ -46,10 +130,6 @@ class NodeClasses(NamedTuple):
     unschedulable: Bool
     traits: tuple[NodeTraits, ...]
     template_traits: tuple[NodeTraits, ...] = ()
-
-
-TraitPart = Callable[[NodeTraits], Hashable]
-"""Returns what a predicate reads of a node's traits."""
 
 
 class NodeSignature(NamedTuple):
@@ -90,6 +170,26 @@ def node_classes(
         np.ascontiguousarray(nodes.unschedulable[first]),
         tuple([nodes.traits[node] for node in first.tolist()]),
     )
+
+
+def note_terms(terms: tuple[NodeAffinityTerm, ...], looked_at: LookedAt, names: set[str]) -> None:
+    """Note the labels and node names that terms use."""
+    for term in terms:
+        if not is_alive(term):
+            continue
+        for requirement in term.match_expressions:
+            looked_at.requirement(requirement)
+        for requirement in term.match_fields:
+            if requirement.key == NAME_FIELD:
+                names.update(requirement.values)
+
+
+def note_requirement(requirement: NodeRequirement, looked_at: LookedAt, names: set[str]) -> None:
+    """Note the labels and node names that a node selector with its required node affinity uses."""
+    selector, terms = requirement
+    for key, value in selector:
+        looked_at.value(key, value)
+    note_terms(terms or (), looked_at, names)
 
 
 def _by_traits(traits: tuple[NodeTraits, ...], parts: Iterable[TraitPart]) -> list[tuple[Int32, int]]:

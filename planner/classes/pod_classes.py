@@ -3,20 +3,25 @@ selects from it, labels in use by selectors, its volumes' requirements on nodes,
 pod is pinned to is not part of the class, or every DaemonSet pod would have its own class; it is included only if
 topology spread counts within the pod's own node affinity.
 Cost: O(P + labels), vectorised; loops run over distinct specs only.
+
+Further pods are assigned to existing classes exactly, too (`known_classes`): none if a pod would get a new class, or if
+a term might select from its namespace, which has no pods so far. Cost: O(S + further pods), vectorised; loops over the
+further pods' labels only.
 """
 
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys
-from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys, group_rows
+from trimtab.planner.classes.label_columns import ABSENT, LabelMatrix, LookedAt, label_matrix
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpecs
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import Selector
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
-from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.references import NONE, take_or
 
 
 class PodRows(NamedTuple):
@@ -167,3 +172,52 @@ def classes_by_spec(classes: PodClasses, spec_count: int) -> list[Int64]:
     order = np.argsort(classes.spec, kind="stable").astype(np.int64)
     ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count)).tolist()
     return [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
+    """Return the group of each label set, or a number from `labels.groups.size` on for a new one."""
+    codes = np.full((len(sets), len(labels.columns)), ABSENT, np.int32)
+    for row, one in enumerate(sets):
+        for key, column in labels.columns.items():
+            value = one.get(key)
+            if value is not None:
+                codes[row, column] = labels.code_of[column].get(value, labels.other[column])
+    return group_rows(np.concatenate([labels.codes, codes])).of[len(labels.codes) :]
+
+
+def namespace_numbers(classes: PodClasses, names: list[str], holding: Callable[[], Container[str]]) -> Int32:
+    """Return the index of each namespace in `classes.namespaces`, NONE if it has no pods. holding : those that have
+    pods."""
+    number = {name: at for at, name in enumerate(classes.namespaces[:-1])}
+    out = np.array([number.get(name, NONE) for name in names], np.int32)
+    if (out == NONE).any():
+        held = holding()
+        elsewhere = len(classes.namespaces) - 1
+        out[:] = [elsewhere if at == NONE and name in held else at for at, name in zip(out, names, strict=True)]
+    return out
+
+
+def known_classes(
+    classes: PodClasses, spec: Int32, namespace: Int32, label_group: Int32, pinned: Int32, spread_expired: Bool
+) -> NDArray[np.int64]:
+    """Return the class of each further pod : int64[pods], or NONE.
+
+    spec, namespace : int32[pods], NONE = not known; label_group : int32[pods]; pinned : int32[pods] as far as it
+    is part of the class; spread_expired : bool[pods]. The pods are neither terminating nor gated and mount nothing.
+    """
+    unknown = (spec == NONE) | (namespace == NONE)
+    zeros = np.zeros(len(spec), np.int32)
+    flags = classes.flags.astype(np.int32)
+    groups = group_columns(
+        class_columns(
+            np.concatenate([classes.spec, np.maximum(spec, 0)]),
+            np.concatenate([classes.namespace, np.maximum(namespace, 0)]),
+            np.concatenate([classes.label_group, label_group]),
+            np.concatenate([flags, zeros + 4 * spread_expired.astype(np.int32)]),
+            np.concatenate([classes.volume_set, zeros]),
+            np.concatenate([classes.pinned, pinned]),
+        )
+    )
+    having = np.full(groups.size, NONE, np.int64)
+    having[groups.of[: classes.size]] = np.arange(classes.size)
+    return np.where(unknown, NONE, having[groups.of[classes.size :]])

@@ -101,7 +101,7 @@ class SchedulingSpecs(NamedTuple):
 
     of : int32[specs] scheduling spec of each pod spec given; spread_timeout_s : int64[specs] or -1;
     rows : the scheduling specs, number : index of each in `rows`; parts : the distinct values of each part asked for;
-    looks_at : by scheduling spec, what is read of other pods, None = nothing; part_of_pods : returns it.
+    looks_at : by scheduling spec, what is read of other pods, None = nothing.
     """
 
     of: Int32
@@ -110,7 +110,6 @@ class SchedulingSpecs(NamedTuple):
     number: dict[SchedulingSpec, int]
     parts: dict[SpecPart, DistinctParts]
     looks_at: list[PodsLookedAt | None]
-    part_of_pods: PodPart
 
 
 def scheduling_spec(spec: PodRequirements, compare_tolerations: bool = False) -> SchedulingSpec:
@@ -139,20 +138,10 @@ def scheduling_specs(
     timeouts = np.fromiter((spec.topology_spread_timeout_s for spec in specs), np.int64, len(specs))
     looks_at = list(map(part_of_pods, rows))
     return SchedulingSpecs(
-        np.array(of, np.int32), timeouts, rows, number, _distinct(rows, parts), looks_at, part_of_pods
+        np.array(of, np.int32),
+        timeouts,
+        rows,
+        number,
+        {part: DistinctParts(*number_values(list(map(part, rows)))) for part in parts},
+        looks_at,
     )
-
-
-def with_more_specs(specs: SchedulingSpecs, more: list[SchedulingSpec]) -> tuple[SchedulingSpecs, Int32]:
-    """Return the specs with further ones appended, and the number of each of these : int32[more]."""
-    number = dict(specs.number)
-    of = np.array([number.setdefault(spec, len(number)) for spec in more], np.int32)
-    if len(number) == len(specs.rows):
-        return specs, of
-    rows = list(number)
-    looks_at = specs.looks_at + list(map(specs.part_of_pods, rows[len(specs.rows) :]))
-    return specs._replace(rows=rows, number=number, parts=_distinct(rows, specs.parts), looks_at=looks_at), of
-
-
-def _distinct(rows: list[SchedulingSpec], parts: Iterable[SpecPart]) -> dict[SpecPart, DistinctParts]:
-    return {part: DistinctParts(*number_values(list(map(part, rows)))) for part in parts}

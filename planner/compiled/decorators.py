@@ -16,10 +16,13 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import types
+from llvmlite import ir
+from numba.core import cgutils, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
-from numba.extending import typeof_impl
+from numba.extending import lower_builtin, type_callable, typeof_impl
+from numba.np.arrayobj import make_array
+from numpy.typing import NDArray
 
 from trimtab.planner.compiled.by_reference import Reference, SharedKernel, shared_kernels
 from trimtab.planner.compiled.kernel_cache import keep
@@ -188,3 +191,33 @@ def copied_kernel(function: _F) -> _F:
     Every function costs compile time, no matter how short it is. For kernels with one or two callers.
     """
     return _compiled(function, inline="always")
+
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""Arguments of LLVM's intrinsic: for reading, to be kept in all caches, data."""
+
+
+def prefetch(column: NDArray[Any], at: int) -> None:
+    """Request an element of a column, in kernels. `at` may be outside."""
+
+
+@type_callable(prefetch)
+def _typed(context: Any) -> Any:  # noqa: ARG001
+    """Return the typing of a call."""
+
+    def typer(column: Any, at: Any) -> Any:
+        return types.none if isinstance(column, types.Array) and isinstance(at, types.Integer) else None
+
+    return typer
+
+
+@lower_builtin(prefetch, types.Array, types.Integer)
+def _write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Generate the code of a call."""
+    column = make_array(signature.args[0])(context, builder, arguments[0])
+    element = builder.gep(column.data, [arguments[1]])
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(called, [builder.bitcast(element, byte), *(number(one) for one in (_READ, _KEEP, _DATA))])
+    return context.get_dummy_value()

@@ -2,29 +2,136 @@
 
 Decides when cached code may be used: as long as everything it was built from is unchanged
 (`trimtab.planner.compiled.content`). Processes that share a cache compile each kernel once: the first one that
-needs it locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in
-any way. Compiled code is not loaded from, nor written to, a folder that others can write
-(`trimtab.planner.compiled.folder`).
+needs it locks it, the others wait and load it; no answer depends on the lock. The operating system releases the locks
+of a process when it ends, in any way.
+
+Loading compiled code runs it, as importing a module does, so it is not loaded from, nor written to, a folder that
+others can write: others than this process's account, root, and the owner of the source folder, whose code runs anyway.
+A group counts as others unless it is the account's own. The folder's parents are not checked: whoever replaces the
+folder itself owns the new one.
 
 Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
 nothing is cached. tests/unit/planner/compiled/test_kernel_cache.py reports the same in words. Never compiles.
 """
 
+import os
+import stat
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import numba
-from numba.core import caching, config, dispatcher
+from numba.core import caching, config, dispatcher, event
 
 from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.content import content_of
-from trimtab.planner.compiled.folder import why_unsafe
-from trimtab.planner.compiled.lock import KernelLock
+
+_KERNELS: Final = (".nbi", ".nbc")
+
+
+def why_unsafe(folder: str, sources: str) -> str:
+    """Return why others could have written compiled code in a folder, "" = they could not. sources : folder of the
+    kernels' source. O(files of the folder).
+    """
+    if not hasattr(os, "geteuid"):  # Windows
+        return ""
+    trusted = {os.geteuid(), 0, os.stat(sources).st_uid}
+    with os.scandir(folder) as entries:
+        kernels = [entry.path for entry in entries if entry.name.endswith(_KERNELS)]
+    for path in (folder, *sorted(kernels)):
+        # Another process may have replaced a kernel meanwhile.
+        with suppress(FileNotFoundError):
+            reason = _reason(os.stat(path), trusted)
+            if reason:
+                return f"{path} {reason}"
+    return ""
+
+
+def _reason(status: os.stat_result, trusted: set[int]) -> str:
+    if status.st_uid not in trusted:
+        return f"belongs to another account ({status.st_uid})"
+    if status.st_mode & stat.S_IWOTH:
+        return "may be written by every account"
+    if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid):
+        return f"may be written by a group ({status.st_gid})"
+    return ""
+
+
+def _is_own_group(group: int) -> bool:
+    """Return whether a group is the account's alone: its first one, with its name or, as in a container, with none."""
+    import grp
+    import pwd
+
+    if group != os.getegid():
+        return False
+    try:
+        name = grp.getgrgid(group).gr_name
+    except KeyError:
+        return True
+    try:
+        return name == pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        # An account without a name in the group of root, as OpenShift starts containers.
+        return group == 0
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_LOCK_FILE: Final = "compiling.lock"
+_POLL_S: Final = 0.01
+_LOOKS: Final = 6000
+"""One minute: no kernel takes that long, so the process that holds the lock must have been suspended."""
+
+
+class KernelLock:
+    """One byte of a file in the directory of compiled kernels. Never fails.
+
+    Kernels call each other without cycles, so processes that wait for each other's kernels cannot deadlock.
+    """
+
+    _files: Final[dict[str, int]] = {}
+    """Open files by directory. Closing one would release all locks on it, so none is ever closed."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._directory = directory
+        self._byte = int.from_bytes(sha256(name.encode()).digest()[:6])
+
+    def acquire(self) -> None:
+        """Wait until no other process compiles the kernel. Continues without the lock if locks are not available."""
+        if fcntl is None:
+            return
+        for _ in range(_LOOKS):
+            try:
+                fcntl.lockf(self._file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
+            except (BlockingIOError, PermissionError):
+                time.sleep(_POLL_S)
+            except OSError:
+                return
+            else:
+                return
+
+    def release(self) -> None:
+        """Release the kernel to other processes."""
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.lockf(self._file(), fcntl.LOCK_UN, 1, self._byte)
+
+    def _file(self) -> int:
+        """Return the file's descriptor. Raises OSError."""
+        if self._directory not in self._files:
+            path = os.path.join(self._directory, _LOCK_FILE)
+            self._files[self._directory] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._files[self._directory]
+
 
 PARTS: Final = {
     "FunctionCache": ("load_overload", "save_overload", "_index_key"),
@@ -75,6 +182,9 @@ _IMPL_BASE: Any = caching.CompileResultCacheImpl if not _MISSING else object
 _INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
 
 _directories: Final[set[str]] = set()
+
+COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
+"""The event of numba's kind while this process waits for a kernel that another one compiles."""
 
 _cold: Final[list[Callable[[], None]]] = []
 """Callbacks for the event that something has to be compiled."""
@@ -201,7 +311,8 @@ class _Cache(_BASE):  # type: ignore[misc]
         found = self._load_shipped(sig, target_context)
         if found is not None:
             return found
-        self._lock.acquire()
+        with event.trigger_event(COMPILED_ELSEWHERE):
+            self._lock.acquire()
         found = super().load_overload(sig, target_context)
         if found is not None:
             self._lock.release()

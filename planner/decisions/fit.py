@@ -1,32 +1,57 @@
 """CheckFit: for pods and all nodes, whether the pod fits, and every failing predicate. Decides which pods are checked:
 those named, or all that wait for a node. A pod that is on a node is checked as if it were on none. Cost: O(pods *
 nodes); answers are made for a few pods at a time. Raises RequestError.
+
+Where a pod's claims decide, the allocator says which request gets no device of which pool, and why. It also decides
+claims that plans do not count, and those of which plans count less than the scheduler may give, because other claims
+compete. O(nodes) of the pods concerned, some tens of microseconds each.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from trimtab.planner.decisions.device_fit import DeviceFit
 from trimtab.planner.decisions.kernels.fit import explain
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import simulate
+from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator, refusals_of
+from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
+from trimtab.planner.devices.model import AllocationOutcome, DeviceError, RefusalKind
 from trimtab.planner.model.values import is_device_resource
 from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.predicates.resources import POD_ROOM
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.simulation.yielding import nominated_pods
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.planner.snapshot.texts import find_pods
 from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
+from trimtab.v1.reason_pb2 import DeviceReason, PredicateReason
 
 _CELLS_AT_ONCE: Final = 1_000_000
 _LACKS: Final = 1 << reason_pb2.PredicateReason.INSUFFICIENT_RESOURCES
 _TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
+_LACKING: Final = 1 << PredicateReason.DEVICES_NOT_AVAILABLE
+_UNUSABLE: Final = 1 << PredicateReason.CLAIM_UNUSABLE
+_UNSUPPORTED: Final = 1 << PredicateReason.UNSUPPORTED_CONSTRAINT
+_REASONS: Final = {
+    RefusalKind.NO_POOL: DeviceReason.NO_MATCH,
+    RefusalKind.INCOMPLETE_POOL: DeviceReason.POOL_INCOMPLETE,
+    RefusalKind.INVALID_POOL: DeviceReason.POOL_INVALID,
+    RefusalKind.IN_USE: DeviceReason.IN_USE,
+    RefusalKind.SELECTOR: DeviceReason.NO_MATCH,
+    RefusalKind.NODE: DeviceReason.NO_MATCH,
+    RefusalKind.CAPACITY: DeviceReason.CAPACITY,
+    RefusalKind.COUNTER: DeviceReason.COUNTERS,
+    RefusalKind.TAINT: DeviceReason.TAINTED,
+    RefusalKind.CONSTRAINT: DeviceReason.CONSTRAINT,
+    RefusalKind.LIMIT: DeviceReason.TOO_MANY_DEVICES,
+    RefusalKind.STEPS: DeviceReason.SEARCH_ENDED,
+}
 
 
 def check_fit(
@@ -99,3 +124,69 @@ def _node_fits(
             fit.insufficient.extend(name for name in short if not is_device_resource(name))
         fits.append(fit)
     return fits
+
+
+class DeviceFit:
+    """The allocator's part of answers. sent : the snapshot as it was sent."""
+
+    def __init__(self, sent: Snapshot) -> None:
+        self._sent = sent
+        self._allocator: ClusterAllocator | None = None
+
+    @cached_property
+    def _own(self) -> OwnSpecs:
+        return with_own_claims(self._sent, is_together=False)
+
+    def decided(self, pod: int, masks: Int64) -> dict[int, list[planner_pb2.DeviceRefusal]]:
+        """Correct the masks `1 << PredicateReason.Code` of a pod on each node : int64[N], in place, and return by node
+        what stands in the way of its claims."""
+        spec = self._sent.specs[self._sent.pods.spec[pod]]
+        if not (spec.claims or spec.extended_device_requests):
+            return {}
+        if self._allocator is None:
+            self._allocator = ClusterAllocator(self._sent)
+        if not self._allocator.concerns(pod):
+            return {}
+        problems = [one for one in self._own.specs[self._own.spec[pod]].claims if one.problem]
+        if problems:
+            texts = [planner_pb2.DeviceRefusal(claim=one.name, detail=one.problem) for one in problems]
+            return dict.fromkeys(range(len(masks)), texts)
+        # What is wrong with some device concerns only searches that come to it.
+        is_counted = not (masks & (_UNSUPPORTED | _UNUSABLE)).any()
+        nodes = np.flatnonzero(masks & _LACKING).tolist() if is_counted else range(len(masks))
+        found = {}
+        for node, outcome in self._allocator.outcomes(pod, nodes).items():
+            if is_counted and not refusals_of(outcome) and self._allocator.is_settled(node):
+                # Shares of claims that compete bound what fits in any order; the devices in use have come in one.
+                masks[node] &= ~_LACKING
+            if not is_counted:
+                masks[node] &= ~(_UNSUPPORTED | _UNUSABLE)
+                masks[node] |= _bit_of(outcome) | (_UNSUPPORTED if spec.unsupported else 0)
+            refusals = _refusals(outcome)
+            if refusals:
+                found[node] = refusals
+        return found
+
+
+def _bit_of(outcome: AllocationOutcome) -> int:
+    refused = refusals_of(outcome)
+    if isinstance(refused, DeviceError):
+        return _UNUSABLE
+    return _LACKING if refused else 0
+
+
+def _refusals(outcome: AllocationOutcome) -> list[planner_pb2.DeviceRefusal]:
+    refused = refusals_of(outcome)
+    if isinstance(refused, DeviceError):
+        return [planner_pb2.DeviceRefusal(reason=DeviceReason.INVALID_REQUEST, detail=refused.in_words)]
+    return [
+        planner_pb2.DeviceRefusal(
+            claim=one.claim,
+            request=one.request,
+            driver=one.pool.driver if one.pool is not None else "",
+            pool=one.pool.pool if one.pool is not None else "",
+            reason=_REASONS[one.kind],
+            detail=one.detail,
+        )
+        for one in refused
+    ]

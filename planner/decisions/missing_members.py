@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.gang_members import members_by_group, template_of
-from trimtab.planner.facts.gangs import MISSING_UID
+from trimtab.planner.facts.gangs import MISSING_UID, members_by_group, template_of
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.slack.specs import SpecWriter

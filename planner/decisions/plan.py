@@ -16,19 +16,15 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from trimtab.planner.decisions.missing_members import with_missing_members
-from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
-from trimtab.planner.decisions.summary import write_summary
+from trimtab.planner.decisions.summary import PodCountsKey, count_pods, notes, write_summary, write_verdicts
 from trimtab.planner.decisions.table import TABLE, Table
-from trimtab.planner.decisions.verdicts import write_verdicts
-from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.shown_prices import ShownPricesKey, shown_prices
-from trimtab.planner.facts.upcoming import starting
+from trimtab.planner.facts.nodes import ShownPricesKey, shown_prices
+from trimtab.planner.facts.readiness import starting
 from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.round.decision import Decided, Decision
-from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput, Work
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth, GrowthNeed
 from trimtab.planner.simulation.log import commit
@@ -127,19 +123,18 @@ def _tell(call: "_PlanCall", planned: Planned) -> None:
     """Write the summary and the verdicts on nodes."""
     snapshot, cache, this = call.snapshot, call.work.cache, planned.round
     assert this is not None
-    leaving = being_deleted(snapshot, call.now_ns)
     with call.work.stage("encode"):
         shown = cache.get(ShownPricesKey(), snapshot, shown_prices)
         placed = cache.get(PodCountsKey(), snapshot, count_pods).placed
         changes = ((decision.code, decided.change) for decision, decided in planned.decided)
-        write_summary(planned.answer.summary, snapshot, shown, leaving, placed, changes)
+        write_summary(planned.answer.summary, snapshot, shown, this.leaving, placed, changes)
         if {pb.Decision.SCALE_DOWN, pb.Decision.REPLACEMENT}.isdisjoint(call.request.decisions):
             return
         starts = starting(snapshot, call.now_ns, this.settings.readiness)
         # What is known only after all others is said last.
         said = sorted(planned.decided, key=lambda pair: pair[0].comes_before)
         judges = (decided.judge for _, decided in said)
-        write_verdicts(planned.answer, snapshot, cache, leaving, starts, judges)
+        write_verdicts(planned.answer, snapshot, cache, this.leaving, starts, judges)
 
 
 def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:

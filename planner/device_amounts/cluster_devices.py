@@ -193,23 +193,39 @@ def named_claims(devices: DeviceColumns) -> dict[tuple[str, str], int]:
     return {(devices.strings[claims.namespace[row]], claims.name.get(row)): row for row in rows}
 
 
+def results_in_use(devices: DeviceColumns) -> Int64:
+    """Return the rows of results whose devices are in use: of claims that are allocated, without admin access."""
+    claims = devices.claims
+    is_allocated = (claims.flags[claims.result_claim] & ALLOCATED) != 0
+    return np.flatnonzero(is_allocated & ((claims.result_flags & ADMIN_ACCESS) == 0))
+
+
+def shares_in_use(devices: DeviceColumns, rows: Int64) -> dict[int, tuple[bool, tuple[tuple[str, int], ...]]]:
+    """Return which of some results are shares of their device, and what of its capacity they consume, by index in
+    `rows`; those that have all of it and consume none are left out. Where the scheduler knows no shares, a share is its
+    whole device."""
+    claims, text, found = devices.claims, devices.strings, {}
+    is_share = ((claims.result_flags & SHARE) != 0)[rows] & features_of(devices).consumable_capacity
+    first, last = np.searchsorted(claims.capacity_result, [rows, rows + 1])
+    for at in np.flatnonzero(is_share | (first < last)).tolist():
+        consumed = sorted(
+            (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
+            for one in range(first[at], last[at])
+        )
+        found[at] = bool(is_share[at]), tuple(consumed)
+    return found
+
+
 def allocated_devices(devices: DeviceColumns) -> Iterator[tuple[int, AllocatedDevice]]:
-    """Yield the devices of claims that are allocated, with the row of the claim. Where the scheduler knows no shares, a
-    share is its whole device. O(results)."""
-    claims, text, has_shares = devices.claims, devices.strings, features_of(devices).consumable_capacity
-    first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
-    allocated = ((claims.flags & ALLOCATED) != 0)[claims.result_claim].tolist()
+    """Yield the devices of claims that are allocated, with the row of the claim. O(results)."""
+    claims, text = devices.claims, devices.strings
+    found = np.flatnonzero((claims.flags[claims.result_claim] & ALLOCATED) != 0)
+    shares = shares_in_use(devices, found)
     columns = (
         claims.result_claim, claims.result_driver, claims.result_pool, claims.result_device, claims.result_request,
         claims.result_flags,
     )  # fmt: skip
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    rows = zip(*(column[found].tolist() for column in columns), strict=True)
     for at, (claim, driver, pool, device, request, flags) in enumerate(rows):
-        if allocated[at]:
-            consumed = sorted(
-                (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
-                for one in range(first[at], first[at + 1])
-            )
-            id = DeviceId(text[driver], text[pool], text[device])
-            is_admin, is_share = bool(flags & ADMIN_ACCESS), bool(flags & SHARE) and has_shares
-            yield claim, AllocatedDevice(text[request], id, is_admin, is_share, tuple(consumed))
+        id = DeviceId(text[driver], text[pool], text[device])
+        yield claim, AllocatedDevice(text[request], id, bool(flags & ADMIN_ACCESS), *shares.get(at, ()))

@@ -1,51 +1,58 @@
 """The competitions of a snapshot: which kinds of claims compete, and the resources that stand for what is left to them.
 
-A competition has a resource for each kind, of which a node that is closed to the kind has none, and one resource for
-each way in which nodes are shared: pods request their shares of it. Nodes that are shared in other ways have plenty.
+Filters of which any device is as good as another compete among themselves, and are counted; claims of pods with which
+no others compete are one kind by themselves, of which a node has as many as the allocator gives. A competition has a
+resource for each kind, of which a node that is closed to the kind has none, and with several kinds, one more for each
+way in which nodes are shared: pods request their shares of it. Nodes that are shared in other ways have plenty.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.cluster_devices import resource_of_class
 from trimtab.planner.device_amounts.node_shares import (
     MOST_KINDS,
+    NOTHING_LEFT,
     PLENTY,
     ClaimKind,
     Competition,
     KnownShares,
     SharesLeft,
 )
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, pod_claims_resource
-from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims, pod_claims_resource
+from trimtab.planner.devices.model import ClaimRequest, DeviceClaim
 from trimtab.planner.model.values import DEVICE_RESOURCE
 
 MOST_USES: Final = 400
 """Nodes with different devices in use for which the allocator is asked; further ones get no more of these claims."""
 
 
-class ClaimUse(NamedTuple):
-    """What pods of one spec claim."""
+@dataclass(frozen=True, eq=False)
+class ClaimUse:
+    """What pods of one spec want of devices."""
 
     filters: tuple[DeviceFilter, ...]
+    """All that they name."""
     counts: Mapping[DeviceFilter, int] | None
-    """Devices by filter, if each is given away whole and only their number counts."""
+    """Devices by filter, None = they want more than a number, or devices that are not given away whole."""
     pod_claims: PodClaims
-    """The claims as one, () = they are not all the pod's own."""
+    """Their claims as one, () = they are not all their own."""
 
 
 def competitions(
-    uses: Iterable[ClaimUse],
-    group_of: Mapping[DeviceFilter, int],
-    exact: Iterable[DeviceFilter],
-    alone: Container[PodClaims],
+    uses: Sequence[ClaimUse], group_of: Mapping[DeviceFilter, int], exact: Iterable[DeviceFilter]
 ) -> list[Competition]:
-    """Return what competes for the same devices without being alike. group_of : filters that compete with each other;
-    exact : those that are counted exactly where only they compete; alone : what competes with nothing."""
+    """Return what competes for the same devices, or with nothing. group_of : filters that compete with each other;
+    exact : those that are counted exactly where only they compete."""
     counted = frozenset(exact)
-    made = []
-    for numbers, members in _components(list(uses), group_of):
+    alone = _without_others(uses, group_of, counted)
+    made: list[Competition] = [(ClaimKind(None, pod_claims, False),) for pod_claims in alone]
+    for numbers, members in _components(uses, group_of):
+        if members[0].pod_claims in alone:
+            continue
         filters = [
             device_filter for use in members for device_filter in use.counts or () if group_of[device_filter] in numbers
         ]
@@ -56,10 +63,31 @@ def competitions(
         claims_of_pods = dict.fromkeys(use.pod_claims for use in members if use.counts is None and use.pod_claims)
         every = [*kinds, *(ClaimKind(None, pod_claims, False) for pod_claims in claims_of_pods)]
         chosen = every if len(every) <= MOST_KINDS else kinds
-        is_planned = not all(kind.is_counted for kind in chosen) and members[0].pod_claims not in alone
-        if is_planned and len(chosen) <= MOST_KINDS:
+        if len(chosen) <= MOST_KINDS and not all(kind.is_counted for kind in chosen):
             made.append(tuple(chosen))
+            continue
+        by_group: dict[int, list[ClaimKind]] = {}
+        for kind in kinds:
+            if kind.device_filter is not None and kind.is_counted:
+                by_group.setdefault(group_of[kind.device_filter], []).append(kind)
+        made += map(tuple, by_group.values())
     return made
+
+
+def _without_others(
+    uses: Iterable[ClaimUse], group_of: Mapping[DeviceFilter, int], counted: frozenset[DeviceFilter]
+) -> dict[PodClaims, None]:
+    """Return the claims of pods for whose devices nothing else asks."""
+    users: dict[int, set[object]] = {}
+    found: dict[PodClaims, set[int]] = {}
+    for use in uses:
+        is_counted = use.counts is not None and counted.issuperset(use.counts)
+        numbers = {group_of[device_filter] for device_filter in use.filters}
+        if use.pod_claims and not is_counted:
+            found[use.pod_claims] = numbers
+        for number in numbers:
+            users.setdefault(number, set()).add(use if is_counted else use.pod_claims or use)
+    return dict.fromkeys(one for one, numbers in found.items() if all(users[number] == {one} for number in numbers))
 
 
 def _components(
@@ -103,77 +131,76 @@ class _SharesColumn(NamedTuple):
 
 
 class CompetingClaims:
-    """The columns of competitions. names : of the columns."""
+    """The columns of competitions. names : of the columns; requested : those of each filter that is counted, its own
+    one first."""
 
     def __init__(self, known: Sequence[KnownShares], new_nodes: Sequence[Callable[[], LayoutNode]]) -> None:
         """known : of each competition; new_nodes : makes one of each layout."""
         self._known = known
         self._node_shares = [[one.of(layout, new) for layout, new in enumerate(new_nodes)] for one in known]
         self._columns: dict[str, _SharesColumn] = {}
-        self._place: dict[DeviceFilter | PodClaims, tuple[int, int]] = {}
+        self._requests: dict[DeviceFilter | PodClaims, dict[str, int]] = {}
         self._seen: list[set[object]] = [set() for _ in known]
+        self.requested: dict[DeviceFilter, tuple[str, ...]] = {}
         for number, competition in enumerate(one.competition for one in known):
+            node_shares = self._node_shares[number] if len(competition) > 1 else ()
+            shared = {
+                f"{DEVICE_RESOURCE}{_digest((competition, shares))}": shares
+                for shares in sorted({one.shares for one in node_shares if one is not None})
+            }
             for at, kind in enumerate(competition):
-                self._place[kind.claims if kind.device_filter is None else kind.device_filter] = number, at
-                if not kind.is_counted:
-                    self._columns[_name_of(kind)] = _SharesColumn(number, at)
-            for shares in sorted(
-                {node_shares.shares for node_shares in self._node_shares[number] if node_shares is not None}
-            ):
-                name = f"{DEVICE_RESOURCE}{_digest((competition, shares))}"
-                self._columns[name] = _SharesColumn(number, -1, shares)
+                name = _name_of(kind)
+                self._columns[name] = _SharesColumn(number, at)
+                requests = {name: 1} | {of_all: shares[at] for of_all, shares in shared.items() if shares[at]}
+                self._requests[kind.device_filter or kind.claims] = requests
+                if kind.device_filter is not None and kind.is_counted:
+                    self.requested[kind.device_filter] = tuple(requests)
+            self._columns |= {name: _SharesColumn(number, -1, shares) for name, shares in shared.items()}
         self.names = tuple(self._columns)
 
     def has(self, one: DeviceFilter | PodClaims) -> bool:
         """Return whether a filter, or all claims of a pod, are planned with here."""
-        return one in self._place
+        return one in self._requests
 
-    def requests(self, amounts: Mapping[DeviceFilter, int] | Mapping[PodClaims, int]) -> dict[str, int]:
-        """Return what is requested for so many devices of filters, or claims of a pod; others count for nothing."""
-        found: dict[str, int] = {}
+    def requests(self, amounts: Mapping[DeviceFilter, int] | Mapping[PodClaims, int]) -> Counter[str]:
+        """Return what is requested for so many devices of filters, or claims of a pod."""
+        found: Counter[str] = Counter()
         for one, amount in amounts.items():
-            number, kind = self._place.get(one, (-1, -1))
-            for name, column in self._columns.items():
-                if column.competition == number:
-                    each = int(column.kind == kind) if column.kind >= 0 else column.shares[kind]
-                    if each:
-                        found[name] = found.get(name, 0) + each * amount
+            found.update({name: each * amount for name, each in self._requests[one].items()})
         return found
 
-    def full(self, layout: int) -> list[int]:
-        """Return the amounts of a node of which nothing is in use, by column."""
-        known_shares = [of[layout] for of in self._node_shares]
-        return self._row(layout, [None if node_shares is None else node_shares.full for node_shares in known_shares])
-
-    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
-        """Return the amounts of a node, by column. used : of its own pools."""
+    def left(self, layout: int, use: NodeUse = ()) -> list[int]:
+        """Return the amounts of a node, by column."""
         found: list[SharesLeft | None] = []
-        for known, known_shares, seen in zip(self._known, self._node_shares, self._seen, strict=True):
-            if known.is_searched:
-                seen.add(known.key(layout, node, used))
-            if known_shares[layout] is None:
+        for known, node_shares, seen in zip(self._known, self._node_shares, self._seen, strict=True):
+            if use and known.is_searched and len(known.competition) > 1:
+                seen.add((layout, use))
+            if node_shares[layout] is None:
                 found.append(None)
-            elif len(seen) > MOST_USES:
-                found.append(SharesLeft(0, 0))
             else:
-                found.append(known.left(layout, node, used))
-        return self._row(layout, found)
+                found.append(NOTHING_LEFT if len(seen) > MOST_USES else known.left(layout, use))
+        return [self._amount(column, found[column.competition], layout, use) for column in self._columns.values()]
 
-    def _row(self, layout: int, left: Sequence[SharesLeft | None]) -> list[int]:
-        row = []
-        for number, kind, shares in self._columns.values():
-            found, node_shares = left[number], self._node_shares[number][layout]
-            if found is None or node_shares is None:
-                row.append(PLENTY if kind < 0 else 0)
-            elif kind < 0:
-                row.append(found.sum if shares == node_shares.shares else PLENTY)
-            else:
-                share = node_shares.shares[kind]
-                row.append(found.sum // share if found.open >> kind & 1 and share else 0)
-        return row
+    def _amount(self, column: _SharesColumn, left: SharesLeft | None, layout: int, use: NodeUse) -> int:
+        number, kind, shares = column
+        if kind >= 0:
+            device_filter, _, is_counted = self._known[number].competition[kind]
+            if is_counted and device_filter is not None:
+                return self._known[number].free(layout, use, device_filter)
+        node_shares = self._node_shares[number][layout]
+        if left is None or node_shares is None:
+            return PLENTY if kind < 0 else 0
+        if kind < 0:
+            return left.sum if shares == node_shares.shares else PLENTY
+        share = node_shares.shares[kind]
+        return left.sum // share if left.open >> kind & 1 and share else 0
 
 
 def _name_of(kind: ClaimKind) -> str:
+    """Return the name of the resource of a kind: that of the class, if every device of it is counted."""
     if kind.device_filter is None:
         return pod_claims_resource(kind.claims)
-    return f"{DEVICE_RESOURCE}{kind.device_filter.device_class}-{_digest(kind.device_filter)}"
+    device_class = kind.device_filter.device_class
+    if kind.is_counted and kind.device_filter == DeviceFilter(device_class):
+        return resource_of_class(device_class)
+    return f"{DEVICE_RESOURCE}{device_class}-{_digest(kind.device_filter)}"

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
-from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
-from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, PodClaimsCounter, takes_nothing
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.execution import asking
@@ -41,15 +39,12 @@ class DeviceFacts:
     pools: NodePools
     declared: Mapping[str, int]
     """The layout of the new nodes of node groups that declare them."""
-    columns: tuple[Column, ...]
-    """The resources that stand for devices."""
     group_of: Mapping[DeviceFilter, int]
     """Number of the filters that compete."""
-    requested: Mapping[DeviceFilter, tuple[str, ...]]
-    """The columns of each filter that can be counted."""
+    exact: frozenset[DeviceFilter]
+    """Filters of which any device is as good as another."""
     problem_of: Mapping[DeviceFilter, str]
     """Why none can be allocated."""
-    totals: DeviceTotals
     eligible: EligibleByFilter
     devices: DeviceColumns
     """Those of the allocator, without claims."""
@@ -57,7 +52,6 @@ class DeviceFacts:
     features: DeviceFeatures
     declared_nodes: Mapping[int, LayoutNode]
     """A new node of each layout that a node group declares."""
-    counter: PodClaimsCounter
     known_shares: dict[Competition, KnownShares]
 
     @cached_property
@@ -66,9 +60,18 @@ class DeviceFacts:
         return DeviceAllocator(slices_of(self.devices), self.classes.values(), self.features)
 
     @cached_property
-    def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
-        """The index of each pool in the layout of its node, by node."""
-        return pool_indexes(self.pools)
+    def own_pools(self) -> Mapping[int, tuple[PoolId, ...]]:
+        """The pools of each node that has own ones."""
+        return own_pools(self.pools)
+
+    @cached_property
+    def totals(self) -> list[list[int]]:
+        """How many devices of each class a node of each layout has."""
+        filters = [DeviceFilter(name) for name in self.classes]
+        return [
+            [sum(self.eligible.of(one, pool).bits.bit_count() for pool in layout) for one in filters]
+            for layout in asking(self.pools.layouts, every=1)
+        ]
 
     def is_of(self, inputs: FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -88,11 +91,10 @@ class DeviceFacts:
 
     def new_node(self, sent: Snapshot, layout: int) -> LayoutNode:
         """Return a node of a layout, or one that will be."""
-        return self.declared_nodes.get(layout) or self.node(sent, int(np.argmax(self.pools.layout == layout)))
-
-    def node(self, sent: Snapshot, node: int) -> LayoutNode:
-        """Return a node of the snapshot as the allocator has it."""
-        return LayoutNode(self.allocator, node_of(sent, node), self.indexes.get(node, {}))
+        if layout in self.declared_nodes:
+            return self.declared_nodes[layout]
+        node = int(np.argmax(self.pools.layout == layout))
+        return LayoutNode(self.allocator, node_of(sent, node), self.own_pools.get(node, ()))
 
 
 def device_facts(
@@ -106,7 +108,7 @@ def device_facts(
         read = reader.read(made, (group,), lambda _: ())
         declared[group] = int(read.layout[0])
         allocator = DeviceAllocator(made, classes.values(), features)
-        declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
+        declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), own_pools(read).get(0, ()))
     label_set = sent.nodes.label_set
     pools = reader.read_cluster(devices, sent.nodes.name, lambda node: sent.labels_of(int(label_set[node])))
     eligible = EligibleByFilter(classes, features, pools.tables)
@@ -114,18 +116,12 @@ def device_facts(
     groups = filter_groups([one for one in inputs.filters if one not in inputs.idle], pools, eligible)
     idle = filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
     groups += [replace(one, is_exact=False) for one in idle]
-    columns = columns_of(groups, classes)
-    requested = {
-        wanted: tuple([one.name for one in columns if one.group == number and wanted in one.filters])
-        for number, group in enumerate(groups)
-        if group.is_exact
-        for wanted in group.filters
-    }
+    exact = frozenset(wanted for group in groups if group.is_exact for wanted in group.filters)
     problems = {wanted: text for group in groups for wanted, text in group.problems}
     if pools.error:
         problems = dict.fromkeys(inputs.filters, pools.error)
     group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
     return DeviceFacts(
-        inputs, pools, declared, columns, group_of, requested, problems, DeviceTotals(columns, groups, eligible),
-        eligible, devices._replace(claims=NO_DEVICES.claims), classes, features, declared_nodes, PodClaimsCounter(), {},
+        inputs, pools, declared, group_of, exact, problems, eligible, devices._replace(claims=NO_DEVICES.claims),
+        classes, features, declared_nodes, {},
     )  # fmt: skip

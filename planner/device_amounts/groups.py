@@ -1,17 +1,17 @@
 """Groups of filters that compete for the same devices, and whether counting them is exact.
 
-Asks that share a device somewhere, or counters of devices, are of one group. Counting is exact for a group if on each
-node the eligible devices of any two of its filters are the same or one has none, all of them belong to that node alone,
-and none of them can be shared or consumes counters: then any free device is as good as another, and only their number
-matters.
+Filters that share a device somewhere, or counters of devices, are of one group. Counting is exact for a group if on
+each node the eligible devices of any two of its filters are the same or one has none, all of them belong to that node
+alone, and none of them can be shared or consumes counters: then any free device is as good as another, and only their
+number matters.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.devices.eligibility import Eligibility, input_error
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
 from trimtab.planner.devices.pools import DeviceTable
@@ -95,10 +95,10 @@ def _linked(table: DeviceTable) -> list[int]:
             for counter, _ in amounts:
                 by_counter[name, counter] = by_counter.get((name, counter), 0) | 1 << position
     for bits in by_counter.values():
-        linked, unshared_claims = bits, [one for one in found if not one & bits]
+        linked, others = bits, [one for one in found if not one & bits]
         for one in found:
             linked |= one if one & linked else 0
-        found = [*unshared_claims, linked]
+        found = [*others, linked]
     return found
 
 

@@ -9,23 +9,23 @@ node.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise, product
 from math import lcm, prod
+from operator import or_
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
 from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
-from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, relative_use
-from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims
+from trimtab.planner.devices.model import behavior_of
 
 MOST_KINDS: Final = 6
 """More kinds that compete for the same devices are not planned with."""
 PLENTY: Final = 1 << 40
 """As good as no bound."""
-_MOST_ALONE: Final = 256
-"""Claims of one kind that are counted in a part."""
+_MOST_ALONE: Final = 512
+"""Claims of one kind that are counted in a part: more than pods fit on any node."""
 _CHOICES: Final = 64
 """Combinations of shares that are tried for one kind of part."""
 _COMBINATIONS: Final = 3_000
@@ -115,31 +115,26 @@ class DevicesOfNode:
 
     most_states = 250
 
-    def __init__(self, kinds: Sequence[ClaimKind]) -> None:
-        self._kinds = kinds
-        self._number: dict[frozenset[object], int] = {}
-        self._states: list[tuple[LayoutNode, tuple[AllocatedDevice, ...]]] = []
+    def __init__(self, kinds: Sequence[ClaimKind], at: LayoutNode) -> None:
+        """at : any node of the layout."""
+        self._kinds, self._at = kinds, at
+        self._number: dict[NodeUse, int] = {(): 0}
+        self._states: list[NodeUse] = [()]
         self._after: dict[tuple[int, int], int] = {}
 
-    def state(self, at: LayoutNode, used: Sequence[AllocatedDevice]) -> int:
-        """Return the number of a state, on any node of the layout."""
-        key = relative_use(used, at.pools)
-        if key not in self._number:
-            self._number[key] = len(self._states)
-            self._states.append((at, tuple(used)))
-        return self._number[key]
+    def state(self, use: NodeUse) -> int:
+        """Return the number of a state; 0 is that in which nothing is in use."""
+        number = self._number.setdefault(use, len(self._states))
+        if number == len(self._states):
+            self._states.append(use)
+        return number
 
     def place(self, state: int, kind: int) -> int:
         """Return the state after one more claim, -1 = it is refused."""
         if (state, kind) not in self._after:
-            at, used = self._states[state]
-            in_use, prepared = AllocatedState(), at.allocator.prepare(self._kinds[kind].claims)
-            in_use.add(used)
-            outcome = at.allocator.allocate(at.node, prepared, in_use)
-            found = -1
-            if isinstance(outcome, DevicesAllocated):
-                found = self.state(at, [*used, *(one for claim in outcome.claims for one in claim.devices)])
-            self._after[state, kind] = found
+            use = self._states[state]
+            taken = self._at.allocated(self._kinds[kind].claims, use)
+            self._after[state, kind] = -1 if taken is None else self.state(tuple(sorted((*use, *taken))))
         return self._after[state, kind]
 
 
@@ -152,11 +147,31 @@ class NodePart(NamedTuple):
     places: tuple[tuple[tuple[int, int], int], ...] = ()
 
 
+class CountedDevices:
+    """The devices of nodes of one layout of which any is as good as another, for kinds that are all counted: the share
+    of each is a device. bits : by kind, of those eligible in each pool."""
+
+    def __init__(self, bits: Sequence[Sequence[int]]) -> None:
+        self._every = [reduce(or_, of_pool) for of_pool in zip(*bits, strict=True)]
+        self._kinds = (1 << len(bits)) - 1
+        self.shares = (1,) * len(bits)
+
+    def left(self, states: Sequence[int]) -> SharesLeft:
+        """Return what is left on a node. states : the devices in use of each pool, as bits by position."""
+        return SharesLeft(_free(self._every, states), self._kinds)
+
+
+def _free(bits: Sequence[int], used: Sequence[int]) -> int:
+    return sum((one & ~taken).bit_count() for one, taken in zip(bits, used, strict=True))
+
+
 def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: int, most: int) -> int:
     """Return the largest sum of shares up to which no claim is refused beside what is in use, whatever the order of the
     claims. kinds : that may come, as bits; most : the sum is not looked at beyond. O(states) placements; 0 with more of
     them than may be looked at."""
     coming = [kind for kind in range(len(shares)) if kinds >> kind & 1]
+    if len(coming) == 1:
+        return min(_count_alone(devices, start, coming[0]) * shares[coming[0]], most)
     found, seen, queue = most, {(start, 0)}, [(start, 0)]
     for state, used in queue:
         if len(queue) > devices.most_states:
@@ -175,14 +190,12 @@ def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: in
 
 
 class NodeShares:
-    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it; full : what is left
-    while nothing is in use."""
+    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it."""
 
     def __init__(self, competition: Competition, parts: Sequence[NodePart], starts: Sequence[int]) -> None:
         self._competition, self._parts = competition, parts
         self._gaps: dict[tuple[int, int, int], int] = {}
         self.shares, self._whole = self._chosen(starts, len(competition))
-        self.full = self.left(starts)
 
     def _able(self, part: NodePart, state: int) -> int:
         return sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(state, kind) >= 0)
@@ -311,20 +324,21 @@ class KnownShares:
         """Whether the allocator is asked: not all kinds are single devices."""
         self._eligible, self._pools, self._version = eligible, pools, version
         self._parts: dict[int, list[NodePart]] = {}
-        self._known: dict[int, NodeShares | None] = {}
-        self._left: dict[tuple[int, frozenset[object]], SharesLeft] = {}
+        self._known: dict[int, NodeShares | CountedDevices | None] = {}
+        self._left: dict[tuple[int, NodeUse], SharesLeft] = {}
 
-    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | CountedDevices | None:
         """Return the shares of a layout, None = none of its devices is competed for. new : such a node."""
         if layout not in self._known:
             self._known[layout] = self._found(layout, new)
         return self._known[layout]
 
-    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | CountedDevices | None:
         pools, count = self._pools.layouts[layout], len(self.competition)
+        if all(kind.is_counted for kind in self.competition):
+            return CountedDevices([[self._eligible.of(one, pool).bits for pool in pools] for one in self._filters])
         if self.is_searched:
-            node = DevicesOfNode(self.competition)
-            parts = [NodePart(node, (1 << count) - 1)] if pools and node.state(new(), ()) == 0 else []
+            parts = [NodePart(DevicesOfNode(self.competition, new()), (1 << count) - 1)] if pools else []
         else:
             consuming = {pool.driver for pool in pools if self._pools.tables[pool.table].consumes_counters}
             # Up to 1.36, counters of pools with one name are mixed up.
@@ -385,29 +399,37 @@ class KnownShares:
             found.append(NodePart(made, kinds, places))
         return found
 
-    def key(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> tuple[int, frozenset[object]]:
-        """Return what the rest of a node follows from. used : of its own pools."""
-        return layout, relative_use(used, node.pools)
-
-    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> SharesLeft:
-        """Return what is left on a node of a layout that has shares. used : of its own pools."""
-        key, node_shares = self.key(layout, node, used), self._known[layout]
+    def left(self, layout: int, use: NodeUse) -> SharesLeft:
+        """Return what is left on a node of a layout that has shares."""
+        key, node_shares = (layout, use), self._known[layout]
         if key not in self._left and node_shares is not None:
-            self._left[key] = node_shares.left(
-                self._states(layout, node, [one for one in used if not one.admin_access])
-            )
+            self._left[key] = node_shares.left(self._states(layout, use))
         return self._left[key]
 
-    def _states(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
-        parts, taken = self._parts[layout], set()
+    def free(self, layout: int, use: NodeUse, device_filter: DeviceFilter) -> int:
+        """Return how many devices of a filter are not in use on a node."""
+        bits = [self._eligible.of(device_filter, pool).bits for pool in self._pools.layouts[layout]]
+        return _free(bits, self._used(layout, use))
+
+    def _used(self, layout: int, use: NodeUse) -> list[int]:
+        """Return the devices in use of each pool, as bits by position."""
+        pools = self._pools.layouts[layout]
+        found = [0] * len(pools)
+        for one in use:
+            at = self._pools.tables[pools[one.pool].table].position_of.get(one.device, -1)
+            found[one.pool] |= 1 << at if at >= 0 else 0
+        return found
+
+    def _states(self, layout: int, use: NodeUse) -> list[int]:
+        used, parts = self._used(layout, use), self._parts.get(layout)
+        if parts is None:
+            return used
         if isinstance(parts[0].devices, DevicesOfNode):
-            return [parts[0].devices.state(node, used)]
-        for one in used:
-            pool = node.pools.get(PoolId(one.device.driver, one.device.pool))
-            if pool is not None:
-                table = self._pools.tables[self._pools.layouts[layout][pool].table]
-                taken.add((pool, table.position_of.get(one.device.device, -1)))
-        return [sum(1 << at for at, (place, _) in enumerate(part.places) if place in taken) for part in parts]
+            return [parts[0].devices.state(use)]
+        return [
+            sum(1 << at for at, ((pool, position), _) in enumerate(part.places) if used[pool] >> position & 1)
+            for part in parts
+        ]
 
 
 def _union(parts: Sequence[NodePart]) -> int:

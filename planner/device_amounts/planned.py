@@ -1,17 +1,17 @@
 """The snapshot with which decisions are made: devices that can be counted have become resources.
 
-Each ask for countable devices is a resource: nodes offer as many as are eligible, less those that claims other than the
-placed pods' have, and pods request what their claims count. So whatever is decided with amounts is decided with devices
-too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well,
-which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
-what they publish elsewhere in its group is not ready.
+Each kind of claims is a resource (`competing_claims`): nodes offer as many as they can have beside what claims other
+than the placed pods' take, and pods request what they claim. So whatever is decided with amounts is decided with
+devices too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as
+well, which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
+what they publish elsewhere in its group is not ready, and offers none.
 
 Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
-if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
+if slices have changed, else columns of claims and pods; see `PlannedDevices`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -22,29 +22,69 @@ from trimtab.planner.device_amounts.cluster_devices import (
     classes_of,
     extended_resources,
     features_of,
+    resource_of_class,
 )
-from trimtab.planner.device_amounts.columns import used_devices
 from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
-from trimtab.planner.device_amounts.device_filters import CountedClaims, DeviceFilter
-from trimtab.planner.device_amounts.node_shares import KnownShares
+from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
 from trimtab.planner.device_amounts.pod_claims import (
+    CountedClaims,
+    DeviceFilter,
     PodClaims,
-    PodClaimsUsers,
-    pod_claims_resource,
     takes_nothing,
-    used_on,
+    uses_of_nodes,
 )
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
-from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
-from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
-from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.sealing import share
+
+
+def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
+    return [] if row.pod_template is None else [row.pod_template.spec]
+
+
+SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
+    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
+    "owners": _of_template,
+    "pod_groups": _of_template,
+    "slack_requests": lambda row: [row.spec],
+    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
+}
+"""The specs in rows of other tables than the pods."""
+
+
+def other_specs(sent: Snapshot) -> list[PodRequirements]:
+    """Return all of these specs."""
+    return [spec for table, specs_of in SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
+
+
+def has_claims(spec: PodRequirements) -> bool:
+    """Return whether pods of a spec may want devices."""
+    return bool(spec.claims or spec.extended_device_requests)
+
+
+def distinct_specs(specs: Sequence[PodRequirements], of: Int32) -> tuple[tuple[PodRequirements, ...], Int32]:
+    """Return specs each once, as in any snapshot, and the spec of each pod. of : int32[P] into `specs`."""
+    number: dict[PodRequirements, int] = {}
+    moved = np.array([number.setdefault(one, len(number)) for one in specs], np.int32)
+    return (tuple(specs), of) if len(number) == len(specs) else (tuple(number), moved[of])
+
+
+def mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
+    """Return a row, or what it consists of, with its specs replaced."""
+    if isinstance(value, PodRequirements):
+        return replaced(value)
+    if not isinstance(value, tuple):
+        return value
+    parts = [mapped(one, replaced) for one in value]
+    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+
 
 NOT_COUNTED: Final = "resourceClaims"
 """In `PodRequirements.unsupported`: claims that only the allocator decides."""
@@ -77,18 +117,6 @@ def planned_snapshot(
     return _Planner(sent, before, own, is_together=is_together).planned()
 
 
-@dataclass(frozen=True, eq=False)
-class _Wanted:
-    """What pods want of devices."""
-
-    filters: tuple[DeviceFilter, ...]
-    """All that they name."""
-    counts: Mapping[DeviceFilter, int] | None
-    """Devices by filter, None = they want more than a number."""
-    pod_claims: PodClaims
-    """Their claims as one, () = they are not all their own."""
-
-
 class _Planner:
     """Derives one snapshot."""
 
@@ -99,9 +127,8 @@ class _Planner:
         self._classes = classes_of(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
-        self._wanted: dict[tuple[int, int], tuple[PodRequirements, _Wanted]] = {}
+        self._wanted: dict[tuple[int, int], tuple[PodRequirements, ClaimUse]] = {}
         self._extended = extended_resources(sent)
-        self._claims_of_pods: tuple[PodClaims, ...] = ()
         self._competing = CompetingClaims((), ())
         self._reached: tuple[str, ...] = ()
 
@@ -118,7 +145,6 @@ class _Planner:
                 every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
             own = reached.planned_specs(own, self._claims.read)
             self._reached = (NONE_LEFT,) if own is not self._own else ()
-        self._claims_of_pods = self._countable_claims(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
         specs, spec_of = distinct_specs([self._spec(one, facts) for one in asking(own.specs)], own.spec)
@@ -142,15 +168,15 @@ class _Planner:
             **replaced,
         )
         columns = dict(zip(names, rows.T, strict=True))
-        add_plugins(snapshot, facts.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
+        add_plugins(snapshot, self._competing.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
         return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
 
     def _names(self, facts: DeviceFacts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
-        claims_of_pods = map(pod_claims_resource, self._claims_of_pods)
-        return (*(one.name for one in facts.columns), *claims_of_pods, *self._competing.names, *self._reached)
+        names = map(resource_of_class, facts.classes)
+        return (*(one for one in names if one not in self._competing.names), *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: DeviceFacts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -178,11 +204,11 @@ class _Planner:
             return known
         return device_facts(inputs, sent, self._classes, self._features)
 
-    def _want(self, spec: PodRequirements) -> _Wanted:
+    def _want(self, spec: PodRequirements) -> ClaimUse:
         """Return what the pods of a spec want of devices; the claims of many specs are the same objects."""
         key = id(spec.claims), id(spec.extended_device_requests)
         if key not in self._wanted:
-            wanted = _Wanted(tuple(dict.fromkeys(self._filters(spec))), self._counts(spec), self._pod_claims(spec))
+            wanted = ClaimUse(tuple(dict.fromkeys(self._filters(spec))), self._counts(spec), self._pod_claims(spec))
             # The spec keeps what the key names.
             self._wanted[key] = spec, wanted
         return self._wanted[key][1]
@@ -226,29 +252,20 @@ class _Planner:
             counts = {
                 device_filter: count
                 for device_filter, count in counts.items()
-                if not device_filter.beside_plugins or device_filter in facts.requested
+                if not device_filter.beside_plugins or device_filter in competing.requested
             }
         leader = self._own.leader_of.get(spec)
         if leader is not None and self._spec(leader, facts).unsupported:
             return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
         # Claims that count as amounts are left out.
         kept = tuple([one._replace(spec=None) for one in spec.claims if one.nodes is not None or one.together])
-        if counts is None or not all(
-            device_filter in facts.requested or competing.has(device_filter) for device_filter in counts
-        ):
-            if pod_claims in self._claims_of_pods:
-                more = {pod_claims_resource(pod_claims): 1}
-            elif pod_claims and competing.has(pod_claims):
-                more = competing.requests({pod_claims: 1})
-            else:
+        if counts is None or not all(map(competing.has, counts)):
+            if not (pod_claims and competing.has(pod_claims)):
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
+            more = competing.requests({pod_claims: 1})
             return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
-        requests = {name: amount for name, amount in spec.requests if name not in gone}
-        requests |= competing.requests(counts)
-        for device_filter, count in counts.items():
-            for name in facts.requested.get(device_filter, ()):
-                requests[name] = requests.get(name, 0) + count
+        requests = {name: amount for name, amount in spec.requests if name not in gone} | competing.requests(counts)
         return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
@@ -279,33 +296,15 @@ class _Planner:
         asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
         return () if delegated or len(claims) < len(asking) else claims
 
-    def _countable_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> tuple[PodClaims, ...]:
-        """Return the claims of pods that can be counted."""
-        users, found = PodClaimsUsers(facts.group_of), dict[PodClaims, tuple[DeviceFilter, ...]]()
-        for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
-            filters, counts = wanted.filters, wanted.counts
-            if not filters:
-                continue
-            pod_claims = (
-                ()
-                if counts is not None and all(device_filter in facts.requested for device_filter in counts)
-                else wanted.pod_claims
-            )
-            is_idle = facts.is_idle(pod_claims, filters)
-            if not is_idle:
-                users.add(pod_claims or wanted, filters)
-            if pod_claims and not facts.is_shared(filters):
-                found[pod_claims] = () if is_idle else filters
-        return tuple([pod_claims for pod_claims, filters in found.items() if users.is_alone(pod_claims, filters)])
-
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> CompetingClaims:
-        """Return the claims that compete with others unlike them."""
-        uses = []
+        """Return the claims that are no mere number of devices, or compete with others unlike them."""
+        uses, idle = [], dict[PodClaims, None]()
         for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
             filters, counts = wanted.filters, wanted.counts
-            if facts.is_idle(wanted.pod_claims, filters):
-                continue
             if not filters or facts.is_shared(filters) or any(one in facts.problem_of for one in filters):
+                continue
+            if facts.is_idle(wanted.pod_claims, filters):
+                idle[wanted.pod_claims] = None
                 continue
             if counts is not None and not all(
                 facts.eligible.of(device_filter, pool).is_exclusive
@@ -313,14 +312,15 @@ class _Planner:
             ):  # fmt: skip
                 counts = None
             uses.append(ClaimUse(filters, counts, wanted.pod_claims))
-        found = competitions(uses, facts.group_of, facts.requested, self._claims_of_pods)
-
+        found = [
+            *competitions(uses, facts.group_of, facts.exact),
+            *((ClaimKind(None, one, False),) for one in idle),
+        ]
         for one in found:
             if one not in facts.known_shares:
                 facts.known_shares[one] = KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-        new = (
-            [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))] if found else []
-        )
+        layouts = range(len(facts.pools.layouts)) if found else ()
+        new = [partial(facts.new_node, self._sent, layout) for layout in layouts]
         return CompetingClaims([facts.known_shares[one] for one in found], new)
 
     def _problem(self, claim: PodClaim, facts: DeviceFacts) -> str:
@@ -334,20 +334,13 @@ class _Planner:
         return demand.problem or found
 
     def _by_layout(self, facts: DeviceFacts) -> Int64:
-        """Return the devices, and the claims of pods, of a node of each layout of which none is in use : int64[layouts,
-        columns]."""
-        layouts = range(len(facts.pools.layouts))
-        rows = [self._of_layout(facts, layout) for layout in asking(layouts, every=1)]
+        """Return what a node of each layout has of which nothing is in use : int64[layouts, columns]."""
+        alone = [at for at, name in enumerate(facts.classes) if resource_of_class(name) not in self._competing.names]
+        rows = [
+            [*(totals[at] for at in alone), *self._competing.left(layout), *(0 for _ in self._reached)]
+            for layout, totals in enumerate(asking(facts.totals, every=1))
+        ]
         return np.array(rows, np.int64).reshape(len(rows), -1)
-
-    def _of_layout(self, facts: DeviceFacts, layout: int) -> list[int]:
-        """Return the devices, and the claims of pods, of a node of which none is in use."""
-        pools = facts.pools.layouts[layout]
-        counts = [0] * len(self._claims_of_pods)
-        if pools and counts:
-            node = facts.new_node(self._sent, layout)
-            counts = [facts.counter.count(pod_claims, pools, node, ()) for pod_claims in self._claims_of_pods]
-        return [*facts.totals.of(pools), *counts, *self._competing.full(layout), *(0 for _ in self._reached)]
 
     def _nodes(self, facts: DeviceFacts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
@@ -361,14 +354,13 @@ class _Planner:
         self, facts: DeviceFacts, rows: Int64, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool
     ) -> Int64:
         """Return the amounts that nodes offer : int64[N, columns]. rows : of nodes of which no device is in use."""
-        sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
-        used = used_devices(self._devices, facts.pools, facts.totals, max(len(facts.group_of), 1), count)
+        sent, count = self._sent, len(self._sent.nodes.name)
         amounts: Int64 = rows[facts.pools.layout]
-        amounts[missing, : len(columns)] = 0
-        for at, one in enumerate(columns):
-            if one.group >= 0:
-                amounts[:, at] -= np.where(amounts[:, at] > 0, used[:, one.group], 0)
-        self._recount(facts, amounts)
+        last = amounts.shape[1] - len(self._reached)
+        for use, nodes in asking(uses_of_nodes(self._devices, facts.pools), every=1):
+            left = self._competing.left(int(facts.pools.layout[nodes[0]]), use)
+            amounts[nodes, last - len(left) : last] = left
+        amounts[missing] = 0
         names = self._names(facts)
         place = {name: at for at, name in enumerate(names)}
         reserve_memory(8 * len(names) * (len(specs) + 4 * count), "nodes and pod specs times devices")
@@ -383,19 +375,3 @@ class _Planner:
         np.add.at(amounts, pods.node[placed], demands[spec_of[placed]])
         found: Int64 = np.maximum(amounts, 0)
         return found
-
-    def _recount(self, facts: DeviceFacts, amounts: Int64) -> None:
-        """Count the claims of pods, and what is left to claims that compete, of nodes of which devices are in use.
-        Writes into `amounts`."""
-        if not (self._claims_of_pods or self._competing.names):
-            return
-        first = len(facts.columns)
-        for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1):
-            number = int(facts.pools.layout[node])
-            layout, there = facts.pools.layouts[number], facts.node(self._sent, node)
-            for at, pod_claims in enumerate(self._claims_of_pods, first):
-                if amounts[node, at]:
-                    amounts[node, at] = facts.counter.count(pod_claims, layout, there, used)
-            if self._competing.names:
-                left = self._competing.left(number, there, used)
-                amounts[node, first + len(self._claims_of_pods) :][: len(left)] = left

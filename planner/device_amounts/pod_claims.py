@@ -1,80 +1,163 @@
-"""All claims of a pod, counted as one where only pods with the same claims compete for the devices.
+"""What pods claim: filters of devices, claims reduced to counts of them, all claims of a pod as one, what is in use.
 
-What the allocator gives to a pod's claims depends on constraints, alternatives, counters and shares; but as long as no
-other claim may get the same devices, a node is described by how many more such claims it can have. That is found by
-asking the allocator until it refuses. O(such claims of a node) searches, for each distinct use of each layout.
+A claim counts if it asks for exact numbers, without constraints, alternatives or admin access; for others `is_counting`
+is false. A claim that the allocator refuses on every node has a problem, for people.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from trimtab.planner.device_amounts.cluster_devices import allocated_devices
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
-from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
+import numpy as np
+
+from trimtab.planner.device_amounts.cluster_devices import results_in_use, shares_in_use
+from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.demands import PreparedClaims, prepared
 from trimtab.planner.devices.model import (
+    RESULTS_PER_CLAIM,
     AllocatedDevice,
     AllocatedState,
+    AllocationMode,
     DeviceClaim,
+    DeviceClass,
+    DeviceError,
+    DeviceFeatures,
+    DeviceId,
     DeviceNode,
     DevicesAllocated,
+    DeviceSubRequest,
+    DeviceToleration,
     PoolId,
 )
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import DeviceColumns
+from trimtab.planner.snapshot.columns import DeviceColumns, Int64
+
+
+class DeviceFilter(NamedTuple):
+    """Which devices are eligible. Fields as in `DeviceSubRequest`."""
+
+    device_class: str
+    selectors: tuple[str | None, ...] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: tuple[tuple[str, int], ...] | None = None
+    beside_plugins: str = ""
+    """The extended resource for which they are, where other nodes have it from a device plugin."""
+
+    @property
+    def request(self) -> DeviceSubRequest:
+        """A request for one such device."""
+        return DeviceSubRequest(
+            self.device_class, selectors=self.selectors, tolerations=self.tolerations, capacity=self.capacity
+        )
+
+
+def filter_of(request: DeviceSubRequest) -> DeviceFilter:
+    """Return which devices are eligible for a request."""
+    return DeviceFilter(request.device_class, request.selectors, request.tolerations, request.capacity)
+
+
+@dataclass(frozen=True)
+class ClaimDemand:
+    """What one claim asks for. counts : devices by filter, of a claim that counts; filters : all that it names;
+    problem : why no node has it, "" = some may."""
+
+    counts: tuple[tuple[DeviceFilter, int], ...]
+    filters: tuple[DeviceFilter, ...]
+    is_counting: bool
+    problem: str = ""
+
+
+class CountedClaims:
+    """Reads claims of a cluster, each distinct one once."""
+
+    def __init__(self, classes: Mapping[str, DeviceClass], features: DeviceFeatures) -> None:
+        self._classes, self._features = classes, features
+        self._known: dict[DeviceClaim, ClaimDemand] = {}
+
+    def read(self, claim: DeviceClaim) -> ClaimDemand:
+        """Return what a claim asks for."""
+        found = self._known.get(claim)
+        if found is None:
+            found = self._known[claim] = self._read(claim)
+        return found
+
+    def _read(self, claim: DeviceClaim) -> ClaimDemand:
+        specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]
+        filters = tuple(dict.fromkeys(map(filter_of, specs)))
+        error = _first_error(prepared([claim], self._classes, self._features))
+        if error is not None:
+            return ClaimDemand((), (), False, error.in_words)
+        exact = [one.exactly for one in claim.requests if one.exactly is not None]
+        is_counting = not claim.constraints and len(exact) == len(claim.requests)
+        is_counting = is_counting and all(
+            one.mode == AllocationMode.EXACT_COUNT and not one.admin_access for one in exact
+        )
+        if not is_counting:
+            return ClaimDemand((), filters, False)
+        counts: dict[DeviceFilter, int] = {}
+        for one in exact:
+            counts[filter_of(one)] = counts.get(filter_of(one), 0) + one.count
+        if sum(counts.values()) > RESULTS_PER_CLAIM:
+            problem = f"it asks for {sum(counts.values())} devices; a claim may have {RESULTS_PER_CLAIM}"
+            return ClaimDemand((), filters, False, problem)
+        return ClaimDemand(tuple(counts.items()), filters, True)
+
+
+def _first_error(claims: PreparedClaims) -> DeviceError | None:
+    for groups, error in zip(claims.groups, claims.constraint_errors, strict=True):
+        for group in groups:
+            for found in (group.error, *(demand.error for demand in group.demands)):
+                if found is not None:
+                    return found
+        if error is not None:
+            return error
+    return None
+
 
 PodClaims = tuple[DeviceClaim, ...]
 """The claims of a pod by content, in their order."""
-_MOST: Final = 512
-"""More claims than pods fit on any node."""
+
+
+class DeviceInUse(NamedTuple):
+    """A device, or a share of it, that a claim has, in terms that do not depend on the names of pools."""
+
+    pool: int
+    """The index of its pool in the layout of its node."""
+    device: str
+    shared: bool = False
+    consumed: tuple[tuple[str, int], ...] = ()
+
+
+NodeUse = tuple[DeviceInUse, ...]
+"""What is in use of the own pools of a node, in order."""
 
 
 class LayoutNode(NamedTuple):
-    """A node of a layout. allocator : of the cluster, or of the slices that a group declares; pools : the index of
-    each of its pools in the layout."""
+    """A node of a layout. allocator : of the cluster, or of the slices that a group declares; pools : in the order of
+    the layout."""
 
     allocator: DeviceAllocator
     node: DeviceNode
-    pools: Mapping[PoolId, int]
+    pools: tuple[PoolId, ...]
 
-
-class PodClaimsCounter:
-    """Counts the claims of pods, each distinct case once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[PodClaims, NodeDeviceLayout, frozenset[object]], int] = {}
-
-    def count(
-        self, pod_claims: PodClaims, layout: NodeDeviceLayout, at: LayoutNode, used: Sequence[AllocatedDevice]
-    ) -> int:
-        """Return how many more such claims a node can have. used : devices of its own pools."""
-        key = pod_claims, layout, relative_use(used, at.pools)
-        if key not in self._known:
-            self._known[key] = self._counted(pod_claims, at, used)
-        return self._known[key]
-
-    def _counted(self, pod_claims: PodClaims, at: LayoutNode, used: Sequence[AllocatedDevice]) -> int:
-        prepared, state = at.allocator.prepare(pod_claims), AllocatedState()
-        state.add(tuple(used))
-        for count in range(_MOST):
-            outcome = at.allocator.allocate(at.node, prepared, state)
-            if not isinstance(outcome, DevicesAllocated):
-                return count
-            state.add_all(outcome.claims)
-            if not any(not device.admin_access for claim in outcome.claims for device in claim.devices):
-                return _MOST
-        return _MOST
-
-
-def relative_use(used: Iterable[AllocatedDevice], pools: Mapping[PoolId, int]) -> frozenset[object]:
-    """Return what is in use in terms that do not depend on the names of pools; the same twice is numbered."""
-    seen: dict[object, int] = {}
-    for one in used:
-        pool = pools.get(PoolId(one.device.driver, one.device.pool), -1)
-        key = pool, one.device.device, one.shared, one.admin_access, one.consumed
-        seen[key] = seen.get(key, 0) + 1
-    return frozenset(seen.items())
+    def allocated(self, claims: PodClaims, use: NodeUse) -> NodeUse | None:
+        """Return what claims take beside what is in use, None = they are refused."""
+        state = AllocatedState()
+        state.add(
+            tuple([
+                AllocatedDevice("", DeviceId(*self.pools[one.pool], one.device), False, one.shared, one.consumed)
+                for one in use
+            ])
+        )  # fmt: skip
+        outcome = self.allocator.allocate(self.node, self.allocator.prepare(claims), state)
+        if not isinstance(outcome, DevicesAllocated):
+            return None
+        return tuple([
+            DeviceInUse(self.pools.index(PoolId(*one.device[:2])), one.device.device, one.shared, one.consumed)
+            for claim in outcome.claims for one in claim.devices if not one.admin_access
+        ])  # fmt: skip
 
 
 def takes_nothing(pod_claims: PodClaims) -> bool:
@@ -88,28 +171,32 @@ def pod_claims_resource(pod_claims: PodClaims) -> str:
     return f"{DEVICE_RESOURCE}{blake2b(repr(pod_claims).encode(), digest_size=6).hexdigest()}"
 
 
-class PodClaimsUsers:
-    """Which pods compete for the devices of each group of filters."""
-
-    def __init__(self, group_of: Mapping[DeviceFilter, int]) -> None:
-        self._group_of = group_of
-        self._users: dict[int, set[object]] = {}
-
-    def add(self, user: object, filters: Iterable[DeviceFilter]) -> None:
-        """Note pods with the same claims, as `user`, and what they ask for."""
-        for device_filter in filters:
-            self._users.setdefault(self._group_of[device_filter], set()).add(user)
-
-    def is_alone(self, user: object, filters: Iterable[DeviceFilter]) -> bool:
-        """Return whether no other pods ask for these devices."""
-        return all(self._users[self._group_of[device_filter]] == {user} for device_filter in filters)
-
-
-def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[AllocatedDevice]]:
-    """Return the devices in use of the own pools of nodes that have some. O(results)."""
-    found: dict[int, list[AllocatedDevice]] = {}
-    for _, one in allocated_devices(devices):
-        node, _ = pools.place.by_pool.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
-        if node >= 0:
-            found.setdefault(node, []).append(one)
-    return found
+def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUse, Int64]]:
+    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results)."""
+    claims, text = devices.claims, devices.strings
+    rows = results_in_use(devices)
+    pair = claims.result_driver[rows].astype(np.int64) * len(text) + claims.result_pool[rows]
+    distinct, of = np.unique(pair, return_inverse=True)
+    node, index = pools.place.find(text, distinct // max(len(text), 1), distinct % max(len(text), 1))
+    is_own = node[of] >= 0
+    rows, node, index = rows[is_own], node[of][is_own], index[of][is_own]
+    shares = shares_in_use(devices, rows)
+    kinds = list(dict.fromkeys([(False, ()), *shares.values()]))
+    kind = np.zeros(len(rows), np.int64)
+    kind[list(shares)] = [kinds.index(one) for one in shares.values()]
+    content, code = np.unique((index * len(text) + claims.result_device[rows]) * len(kinds) + kind, return_inverse=True)
+    in_use = []
+    for one in content.tolist():
+        of_pool, at = divmod(one, len(kinds))
+        pool, device = divmod(of_pool, len(text))
+        in_use.append(DeviceInUse(pool, text[device], *kinds[at]))
+    order = np.lexsort((code, node))
+    starts = np.flatnonzero(np.diff(node[order], prepend=-1))
+    of_nodes, ends = code[order].astype("<i8").tobytes(), [*starts[1:].tolist(), len(order)]
+    found: dict[tuple[int, bytes], list[int]] = {}
+    for first, last, at in zip(starts.tolist(), ends, node[order][starts].tolist(), strict=False):
+        found.setdefault((int(pools.layout[at]), of_nodes[8 * first : 8 * last]), []).append(at)
+    return [
+        (tuple(sorted([in_use[one] for one in np.frombuffer(key, "<i8").tolist()])), np.array(nodes))
+        for (_, key), nodes in found.items()
+    ]

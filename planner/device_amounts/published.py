@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.columns import resource_of
-from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.node_pools import NodePools, expected_drivers
 from trimtab.planner.device_amounts.node_shares import PLENTY
+from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
 
@@ -95,7 +94,7 @@ def add_plugins(
         resource = place[device_filter.beside_plugins]
         for nodes, of in zip((snapshot.nodes, snapshot.templates), layouts, strict=True):
             by_plugin = nodes.allocatable[:, resource] > 0
-            devices = columns[resource_of(device_filter)][of]
+            devices = columns[names[0]][of]
             for amounts in (nodes.allocatable, nodes.capacity):
                 amounts[~by_plugin, resource] = devices[~by_plugin]
                 for name in names:

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import allocated_devices, node_of
-from trimtab.planner.device_amounts.device_filters import ClaimDemand, DeviceFilter
 from trimtab.planner.device_amounts.groups import EligibleByFilter
 from trimtab.planner.device_amounts.node_pools import NodePools
+from trimtab.planner.device_amounts.pod_claims import ClaimDemand, DeviceFilter
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs
 from trimtab.planner.devices.model import DeviceClaim, NodeSelection, PoolId
-from trimtab.planner.devices.node_matching import reaches
+from trimtab.planner.devices.pools import reaches
 from trimtab.planner.model.values import DEVICE_RESOURCE, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Snapshot
 

@@ -6,7 +6,8 @@ that several nodes may reach count for none. Source: Cluster Autoscaler, simulat
 
 import numpy as np
 
-from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Float64, Int32, Int64, Snapshot
+from trimtab.planner.device_amounts.cluster_devices import results_in_use
+from trimtab.planner.snapshot.columns import DeviceColumns, Float64, Int32, Int64, Snapshot
 
 
 def device_shares(snapshot: Snapshot) -> Float64:
@@ -43,16 +44,9 @@ def _pool(devices: DeviceColumns, driver: Int32, pool: Int32) -> Int64:
     return found
 
 
-def _is_counted(devices: DeviceColumns) -> Int64:
-    """Return the rows of results that are in use."""
-    claims = devices.claims
-    allocated = (claims.flags[claims.result_claim] & ALLOCATED) != 0
-    return np.flatnonzero(allocated & ((claims.result_flags & ADMIN_ACCESS) == 0))
-
-
 def _used(devices: DeviceColumns, pools: Int64) -> Float64:
     """Return how many devices of each pool are in use; one that is shared counts once."""
-    rows, claims = _is_counted(devices), devices.claims
+    rows, claims = results_in_use(devices), devices.claims
     pool = _pool(devices, claims.result_driver[rows], claims.result_pool[rows])
     at = np.searchsorted(pools, pool)
     known = (at < len(pools)) & (pools[np.minimum(at, len(pools) - 1)] == pool)
@@ -64,7 +58,7 @@ def _used(devices: DeviceColumns, pools: Int64) -> Float64:
 def _counter_share(devices: DeviceColumns, pool: int, slices: Int64) -> float:
     """Return the mean over the counter sets of a pool of the largest share of a counter."""
     columns, claims = devices.slices, devices.claims
-    rows = _is_counted(devices)
+    rows = results_in_use(devices)
     of_pool = rows[_pool(devices, claims.result_driver[rows], claims.result_pool[rows]) == pool]
     names = {devices.strings[at] for at in claims.result_device[of_pool].tolist()}
     totals = {

@@ -2,13 +2,14 @@
 
 The answer is the same yes or no, and the same devices, as that of the structured allocator of Kubernetes
 `DeviceFeatures.version`, except that long searches end after a fixed number of steps. It depends on the arguments
-alone: what is kept between calls is derived from them.
+alone: what is kept between calls is derived from them. Why there are no devices is said of the request that the search
+could not get over: for each pool, how many devices refuse it, by the first reason in the order of the search.
 
 One `DeviceAllocator` serves a cluster whose slices and classes do not change; `prepare` the claims of a pod once, and
 ask for each node. Allocations become use by `AllocatedState.add_all`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.planner.devices.demands import DeviceDemand, PreparedClaims, prepared
 from trimtab.planner.devices.eligibility import Eligibility
@@ -29,13 +30,85 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     DevicesRefused,
     NodeSelection,
+    PoolId,
     RefusalKind,
 )
 from trimtab.planner.devices.pool_view import PoolView
 from trimtab.planner.devices.pools import PoolIndex
-from trimtab.planner.devices.refusals import refusals_of
 from trimtab.planner.devices.search import DeviceSearch, Pick, StepLimitError
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
+
+
+def refusals_of(search: DeviceSearch, claims: PreparedClaims) -> tuple[DeviceRefusal, ...]:
+    """Return the reasons of a search without a solution; never empty."""
+    found: list[DeviceRefusal] = []
+    for (claim, at, alternative), taken in search.failures.items():
+        demand = claims.groups[claim][at].demands[alternative]
+        name = claims.claims[claim].name
+        reasons = list(_pools(search, demand, taken))
+        if not search.views:
+            reasons.append((None, RefusalKind.NO_POOL, 0, ""))
+        elif not (found or reasons):
+            reasons.append((None, RefusalKind.LIMIT if search.exceeded else RefusalKind.SELECTOR, 0, ""))
+        found += [DeviceRefusal(name, demand.name, *reason) for reason in reasons]
+    if not found:
+        claim_name = claims.claims[-1].name if claims.claims else ""
+        found.append(DeviceRefusal(claim_name, "", None, RefusalKind.LIMIT))
+    return tuple(found)
+
+
+def _pools(
+    search: DeviceSearch, demand: DeviceDemand, taken: tuple[int, ...]
+) -> Iterator[tuple[PoolId | None, RefusalKind, int, str]]:
+    for at, view in enumerate(search.views):
+        pool = view.pool
+        if pool.problem is not None:
+            yield pool.id, pool.problem, 0, pool.detail
+            continue
+        counts: dict[RefusalKind, int] = {}
+        for kind, bits in _kinds(search, demand, at, taken[at]):
+            if bits:
+                counts[kind] = counts.get(kind, 0) + bits.bit_count()
+        for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+            yield pool.id, kind, count, ""
+
+
+def _kinds(search: DeviceSearch, demand: DeviceDemand, at: int, taken: int) -> Iterator[tuple[RefusalKind, int]]:
+    view = search.views[at]
+    rest = (1 << len(view.pool.table.names)) - 1
+    if not demand.has_admin_access:
+        busy = view.in_use | taken
+        yield RefusalKind.IN_USE, rest & busy
+        rest &= ~busy
+    eligible = search.eligible(at, demand)
+    for kind, bits in (
+        (RefusalKind.SELECTOR, eligible.matching),
+        (RefusalKind.NODE, view.here),
+        (RefusalKind.CAPACITY, eligible.large_enough & ~search.without_room(at, demand, rest)),
+    ):
+        yield kind, rest & ~bits
+        rest &= bits
+    counters = _without_counters(view, rest)
+    yield RefusalKind.COUNTER, rest & counters
+    rest &= ~counters
+    yield RefusalKind.TAINT, rest & ~eligible.tolerated
+    # What is left was tried: a constraint, or the requests that follow, did not go with it.
+    yield RefusalKind.CONSTRAINT, rest & eligible.tolerated
+
+
+def _without_counters(view: PoolView, bits: int) -> int:
+    group = view.counters
+    if group is None:
+        return 0
+    group.open(view.pool)
+    fitting = group.fitting(view.pool)
+    table = view.pool.table
+    return sum(
+        1 << position
+        for position, fits in enumerate(fitting)
+        if not fits and bits >> position & 1 and table.contents[position].consumes_counters
+    )
+
 
 DEFAULT_FEATURES = DeviceFeatures()
 """Kubernetes 1.36 with its default feature gates."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trimtab.planner.devices.capacity import CapacityError, consumed_capacity, fits_capacity
-from trimtab.planner.devices.constraints import AttributeRule, rules_of
-from trimtab.planner.devices.counters import CounterGroup
+from trimtab.planner.devices.constraints import AttributeRule
 from trimtab.planner.devices.demands import DemandGroup, DeviceDemand, PreparedClaims, raise_if
 from trimtab.planner.devices.eligibility import Eligibility, EligibleDevices, input_error
 from trimtab.planner.devices.model import (
@@ -30,7 +29,7 @@ from trimtab.planner.devices.model import (
     DeviceNode,
     PoolId,
 )
-from trimtab.planner.devices.pool_view import NO_USE, PoolView, each_bit
+from trimtab.planner.devices.pool_view import NO_USE, CounterGroup, PoolView, each_bit
 from trimtab.planner.devices.pools import DevicePool
 
 MOST_STEPS = 20_000
@@ -138,7 +137,8 @@ class DeviceSearch:
             text = f"number of requested devices {least} exceeds the claim limit of {RESULTS_PER_CLAIM}"
             raise DeviceInputError(DeviceError(f"ResourceClaim {name}", "spec.devices.requests", text))
         raise_if(self._claims.constraint_errors[claim])
-        self._rules.append(rules_of(self._claims.claims[claim].constraints, self._features.version))
+        constraints = self._claims.claims[claim].constraints
+        self._rules.append(tuple([AttributeRule(one, self._features.version) for one in constraints]))
 
     def _needed_by(self, claim: int, demand: DeviceDemand) -> int:
         raise_if(demand.error)
@@ -347,7 +347,8 @@ class DeviceSearch:
         if demand.takes_all and not self._has_room(place.pool, place.position, demand):
             self._release_rules(claim, demand, len(self._rules[claim]))
             return False
-        pick = Pick(demand, place.pool, place.position, self._consumed(demand, content) if multiple else None)
+        consumed = consumed_capacity(demand.spec.capacity, content.capacities, self._features) if multiple else None
+        pick = Pick(demand, place.pool, place.position, consumed)
         self._take(claim, view, pick, content if counted else None)
         found = False
         try:
@@ -356,9 +357,6 @@ class DeviceSearch:
             if not found:
                 self._give_back(claim, view, pick, content if counted else None)
         return found
-
-    def _consumed(self, demand: DeviceDemand, content: DeviceContent) -> dict[str, int]:
-        return consumed_capacity(demand.spec.capacity, content.capacities, self._features)
 
     def _is_counted(self, view: PoolView, position: int) -> bool:
         """Return whether a device that has shares is known to have paid its counters already."""
@@ -413,7 +411,9 @@ class DeviceSearch:
             if not any(one & bit for one in view.taken_by):
                 view.taken &= ~bit
         else:
-            _subtract(view.shares, pick.position, 1)
+            view.shares[pick.position] -= 1
+            if not view.shares[pick.position]:
+                del view.shares[pick.position]
             held = view.held[pick.position]
             for name, amount in pick.consumed.items():
                 held[name] -= amount
@@ -438,9 +438,3 @@ class DeviceSearch:
             return sum(bit for bit in each_bit(bits) if not self._has_room(at, bit.bit_length() - 1, demand))
         except CapacityError:
             return 0
-
-
-def _subtract(counts: dict[int, int], key: int, amount: int) -> None:
-    counts[key] -= amount
-    if not counts[key]:
-        del counts[key]

@@ -7,13 +7,20 @@ expression is evaluated.
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go, v0.36.3.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trimtab.planner.devices.cel.program import Program
 from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
-from trimtab.planner.devices.cel.types import BOOL, FREE, STRING, ExpressionTypeError, type_of
-from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
+from trimtab.planner.devices.cel.values import (
+    BOOL,
+    FREE,
+    STRING,
+    EvaluationError,
+    ExpressionTypeError,
+    Quantity,
+    parse_semver,
+    type_of,
+)
 from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, behavior_of
 from trimtab.planner.model.execution import reserve_memory
 
@@ -30,27 +37,12 @@ class SelectorError(Exception):
     """Raised for a selector that does not compile, or has no value for a device; the argument is for people."""
 
 
-class AttributeDomains(Mapping[str, dict[str, Any]]):
+class AttributeDomains(dict[str, dict[str, Any]]):
     """Maps by domain; an unknown domain is an empty map."""
 
-    def __init__(self, domains: dict[str, dict[str, Any]]) -> None:
-        self._domains = domains
-
-    def __getitem__(self, domain: str) -> dict[str, Any]:
-        return self._domains.get(domain, _EMPTY)
-
-    def __contains__(self, domain: object) -> bool:
-        return domain in self._domains
-
-    def get(self, domain: str, _default: Any = None) -> Any:
+    def get(self, domain: str, _default: Any = None) -> dict[str, Any]:
         """Return the map of a domain."""
-        return self._domains.get(domain, _EMPTY)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._domains)
-
-    def __len__(self) -> int:
-        return len(self._domains)
+        return super().get(domain, _EMPTY)
 
 
 class DeviceSelectors:

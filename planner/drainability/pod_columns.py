@@ -7,11 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.gang_budgets import gang_budgets, with_gangs
-from trimtab.planner.facts.node_pools import NO_POOL, pools_of_nodes, undisrupted_until_s
-from trimtab.planner.facts.nodes import eviction_ratings
-from trimtab.planner.facts.pdb import BudgetMembership, Exhausted
-from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
+from trimtab.planner.facts.nodes import NO_POOL, eviction_ratings, pools_of_nodes, undisrupted_until_s
+from trimtab.planner.facts.pdb import BudgetMembership, Exhausted, gang_budgets, with_gangs
+from trimtab.planner.facts.utilization import NodeUse, node_use
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.values import Owner
@@ -23,12 +21,13 @@ from trimtab.planner.snapshot.columns import (
     FLAG_OTHER_KIND,
     FLAG_OTHER_STATEFUL_SET,
     Bool,
+    Float64,
     Int64,
     Snapshot,
     UInt8,
 )
-from trimtab.planner.snapshot.lookup import string_index
 from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import snapshot_pb2 as pb
 
 NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
@@ -246,7 +245,7 @@ class NodeUseKey(SnapshotKey[NodeUse]):
 def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> DrainFacts:
     """Return the facts, each from the cache or computed."""
     rating = cache.get(RatingsKey(), snapshot, _rated)
-    use = cache.get(NodeUseKey(), snapshot, lambda view: _use(view, limits))
+    use = cache.get(NodeUseKey(), snapshot, lambda view: node_use(view, _requests(view, limits)))
     under = with_gangs(_membership(snapshot, cache, limits), snapshot, gang_budgets(snapshot, cache))
     columns = drain_columns(snapshot, cache, limits)
     return DrainFacts(under, columns, rating.priority, rating.of_pods, use)
@@ -275,10 +274,6 @@ class _Rating(NamedTuple):
 def _rated(snapshot: Snapshot) -> _Rating:
     priority = np.array([spec.priority for spec in snapshot.specs], np.int64)
     return _Rating(priority, eviction_ratings(snapshot, priority))
-
-
-def _use(snapshot: Snapshot, limits: RequestLimits) -> NodeUse:
-    return node_use(snapshot, _requests(snapshot, limits))
 
 
 def _requests(snapshot: Snapshot, limits: RequestLimits) -> Float64:

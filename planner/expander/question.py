@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.common.kubernetes.object_errors import FieldError
@@ -24,13 +23,13 @@ from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.limits import health_reason
 from trimtab.planner.snapshot.checks import MAX_TOTAL
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.words import counted
 
 _UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
-Int64 = NDArray[np.int64]
 
 
 def question(

@@ -9,6 +9,10 @@ configured.
 
 import threading
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from typing import Final, Protocol
 
 import grpc
@@ -16,18 +20,19 @@ import structlog
 
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.common.recording import RecordingWriter
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.question import question
 from trimtab.planner.model.execution import within
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, overloaded
-from trimtab.planner.service.request_memory import EnforcedLimits, RequestMemory
+from trimtab.planner.service.request_limits import Bounds, EnforcedLimits, RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
+from trimtab.v1.recording_pb2 import RecordingHeader
 
 log = structlog.get_logger("expander")
 
@@ -123,3 +128,34 @@ def _log(choice: pb.OptionChoice, duration_s: float) -> None:
         notes=list(choice.notes)[:5],
         duration_ms=round(duration_s * 1000.0, 1),
     )
+
+
+class ChoiceRecorder:
+    """Writes each choice as a frame that can be read at once. Thread-safe. Errors: OSError at the start."""
+
+    def __init__(self, path: Path) -> None:
+        header = RecordingHeader(producer=f"trimtab-planner {version('trimtab')}", comment="choices of the expander")
+        header.create_time.FromDatetime(datetime.now(UTC))
+        self._lock = threading.Lock()
+        self._writer: RecordingWriter | None = RecordingWriter(path, header)
+
+    def add(self, choice: pb.OptionChoice) -> None:
+        """Record one choice with its answer."""
+        with self._lock:
+            if self._writer is None:
+                return
+            try:
+                self._writer.write(choice)
+                self._writer.flush()
+            except OSError as error:
+                log.error("recording_ended", error=str(error))
+                with suppress(OSError):
+                    self._writer.abandon()
+                self._writer = None
+
+    def close(self) -> None:
+        """Write the end of the recording."""
+        with self._lock, suppress(OSError):
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None

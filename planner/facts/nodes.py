@@ -1,4 +1,4 @@
-"""Properties of nodes: being deleted, prices, costs of eviction.
+"""Properties of nodes: being deleted, prices, costs of eviction, NodePool of Karpenter, attach limits.
 
 A node is being deleted if the actuator reports it, if its object says so, if it has a taint of somebody who takes it
 away, or if it has the Cluster Autoscaler's taint of a deletion: as long as it is younger than the longest time that a
@@ -6,27 +6,44 @@ cloud provider has for a deletion, or if its value is not a time. One that has n
 in time is taken away, too. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime;
 Karpenter, nodeclaim/lifecycle/liveness; the registry of signals.
 
-The price of a node is its own, else that of its node group.
+The price of a node is its own, else that of its node group. Where the snapshot has none, people see assumed ones by cpu
+and memory: no decision rests on these, and known and assumed ones are never added.
+
+Attach limits of new nodes, and of nodes on which a CSI driver is not registered yet, are those that the node group's
+template states, or else the most that one of the group's nodes has: volumes that are attached without a pod lower that
+of their own node alone. Without any, the driver counts as without limit, as for the scheduler. Source: KEP-5030, in
+which the Cluster Autoscaler takes the limits of a new node from a node of its group.
 """
 
 import re
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
-from trimtab.common.kubernetes.signals.karpenter import UNREGISTERED
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL, UNREGISTERED
 from trimtab.common.kubernetes.signals.table import marks_leaving
+from trimtab.planner.facts.labels import codes_by_label_set
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.model.values import TaintSpec
+from trimtab.planner.model.values import NodeGroupInfo, NodeTraits, TaintSpec
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
+from trimtab.prices import ASSUMED_PER_CORE, ASSUMED_PER_GIB
 
 LONGEST_DELETION_S: Final = 300
 REGISTRATION_NS: Final = 15 * 60 * SECOND_NS
 """How long Karpenter waits for a node to register before it takes it away."""
 _TIME: Final = re.compile("[0-9]{1,18}")
 """A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
+_EXPECTED_COST_SHIFT: Final = (2.0**27, 2.0**25)
+NO_POOL: Final = -1
+ALWAYS_S: Final = 2**62
+"""Later than any time."""
+ASSUMPTION: Final = f"assumed: {ASSUMED_PER_CORE:g} a core and {ASSUMED_PER_GIB:g} a GiB of memory an hour"
+_RATES: Final = {"cpu": ASSUMED_PER_CORE / 1000, "memory": ASSUMED_PER_GIB / (1 << 30)}
+Limits = dict[str, int]
 
 
 def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
@@ -51,9 +68,14 @@ def _is_leaving(taint: TaintSpec, now_s: int) -> bool:
     return _TIME.fullmatch(taint.value) is None or now_s - int(taint.value) < LONGEST_DELETION_S
 
 
+def group_prices(groups: Iterable[NodeGroupInfo]) -> Float64:
+    """Return the price per hour of a node of each group. float64[G], NaN = unknown."""
+    return np.array([group.price_per_hour for group in groups], np.float64)
+
+
 def prices(snapshot: Snapshot) -> Float64:
     """Return the price per hour of each node. float64[N], NaN = unknown."""
-    by_group = np.array([*(group.price_per_hour for group in snapshot.groups), np.nan])
+    by_group = np.append(group_prices(snapshot.groups), np.nan)
     own = snapshot.nodes.own_price
     return np.where(np.isnan(own), by_group[snapshot.nodes.group], own)
 
@@ -73,9 +95,6 @@ def total(numbers: Float64) -> float:
     numpy's `sum` adds blocks, whose rounding depends on the machine; answers and states have the same bytes on all.
     """
     return float(np.cumsum(np.nan_to_num(numbers))[-1]) if len(numbers) else 0.0
-
-
-_EXPECTED_COST_SHIFT: Final = (2.0**27, 2.0**25)
 
 
 def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
@@ -100,3 +119,103 @@ def eviction_costs(snapshot: Snapshot, rating: Float64, moving: Bool) -> Float64
     # Without any pods, bincount would count instead of adding.
     cost = np.bincount(snapshot.pods.node[moving], weights=rating[moving], minlength=len(snapshot.nodes.name))
     return cost.astype(np.float64)
+
+
+def pools_of_nodes(snapshot: Snapshot) -> Int32:
+    """Return the NodePool of each node, by the label that Karpenter gives its nodes: the string of the label's value,
+    NO_POOL = it has none. int32[N]. O(L + N)."""
+    pool: Int32 = codes_by_label_set(snapshot, NODE_POOL.key)[snapshot.nodes.label_set]
+    return pool
+
+
+def undisrupted_until_s(snapshot: Snapshot) -> Int64:
+    """Return until when the annotation of each pod keeps it where it is, Unix seconds, 0 = it has none. int64[P]. Pods
+    of DaemonSets and of nodes themselves count, too, as in Karpenter; those that have ended or are being deleted do
+    not."""
+    pods = snapshot.pods
+    until = np.zeros(len(pods.spec), np.int64)
+    mine = np.flatnonzero(pods.number_key == string_index(snapshot.strings, DO_NOT_DISRUPT.key))
+    number = pods.number[mine]
+    until[pods.number_pod[mine]] = np.where(np.isfinite(number), np.nan_to_num(number), ALWAYS_S).astype(np.int64)
+    until[pods.is_terminal() | (pods.deletion_s != 0)] = 0
+    return until
+
+
+class ShownPrices(NamedTuple):
+    """Prices per hour, NaN = unknown. node : float64[N]; group : float64[G] of a new node; assumption : "" = none."""
+
+    node: Float64
+    group: Float64
+    assumption: str
+
+
+class ShownPricesKey(SnapshotKey[ShownPrices]):
+    """The prices to show."""
+
+
+def shown_prices(snapshot: Snapshot) -> ShownPrices:
+    """Return the prices to show. O(N + G)."""
+    node = prices(snapshot)
+    group = group_prices(snapshot.groups)
+    known = node if len(node) else group
+    if not len(known) or not np.isnan(known).all():
+        return ShownPrices(node, group, "")
+    return ShownPrices(_rated(snapshot, snapshot.nodes.allocatable), _of_new_nodes(snapshot), ASSUMPTION)
+
+
+def _rated(snapshot: Snapshot, allocatable: Int64) -> Float64:
+    """Return the prices of nodes by what they offer, rounded to millionths. allocatable : int64[M, R]. float64[M]."""
+    rates = np.array([_RATES.get(name, 0.0) for name in snapshot.resources], np.float64)
+    found: Float64 = np.round((allocatable * rates).sum(axis=1), 6)
+    return found
+
+
+def _of_new_nodes(snapshot: Snapshot) -> Float64:
+    """Return the price of a new node of each group: by its template, else its nodes' mean, else NaN. float64[G]."""
+    count = len(snapshot.groups)
+    group, price = snapshot.nodes.group, _rated(snapshot, snapshot.nodes.allocatable)
+    ours = group >= 0
+    number = np.bincount(group[ours], minlength=count)
+    mean = np.full(count, np.nan)
+    np.divide(np.bincount(group[ours], price[ours], count), number, out=mean, where=number > 0)
+    of_template = _rated(snapshot, snapshot.templates.allocatable)
+    for row, one in enumerate(snapshot.groups):
+        if one.template >= 0 and of_template[one.template] > 0:
+            mean[row] = of_template[one.template]
+    return np.round(mean, 6)
+
+
+def limits_by_group(snapshot: Snapshot) -> list[Limits]:
+    """Return the attach limits by driver that each node group is known to have."""
+    found: list[Limits] = [{} for _ in snapshot.groups]
+    traits, groups = snapshot.nodes.traits, snapshot.nodes.group
+    for node in [at for at, one in enumerate(traits) if one.attach_limits and groups[at] >= 0]:
+        limits = found[groups[node]]
+        for driver, count in traits[node].attach_limits:
+            limits[driver] = max(count, limits.get(driver, count))
+    for limits, one in zip(found, snapshot.groups, strict=True):
+        if one.template >= 0:
+            limits.update(snapshot.templates.traits[one.template].attach_limits)
+    return found
+
+
+def with_limits(traits: NodeTraits, limits: Limits) -> NodeTraits:
+    """Return traits with the limits of the drivers for which they have none."""
+    known = dict(traits.attach_limits)
+    if limits.keys() <= known.keys():
+        return traits
+    return traits._replace(attach_limits=tuple(sorted((limits | known).items())))
+
+
+def of_new_node(traits: NodeTraits, limits: Limits) -> NodeTraits:
+    """Return the traits of a new node that is modelled on a node with these, in whose group these limits are known."""
+    return traits._replace(attach_limits=tuple(sorted((dict(traits.attach_limits) | limits).items())))
+
+
+def planned_traits(snapshot: Snapshot) -> Sequence[NodeTraits]:
+    """Return the traits of each node with the limits of its group."""
+    limits, traits = limits_by_group(snapshot), snapshot.nodes.traits
+    if not any(limits):
+        return traits
+    groups = snapshot.nodes.group.tolist()
+    return [with_limits(one, limits[group]) if group >= 0 else one for one, group in zip(traits, groups, strict=True)]

@@ -1,4 +1,4 @@
-"""Which nodes are ready, which are starting, and what a starting node lacks.
+"""Which nodes are ready, which are starting or still to come, what a starting node lacks, and taints that do not last.
 
 A node is ready with the condition Ready, without a startup or status taint, and with all that its group offers of
 extended resources. Otherwise it gives no room and is scaled down like an unready node; while it is young it is
@@ -8,25 +8,63 @@ scale-down.
 A device plugin advertises an extended resource some time after its node is Ready. So a young node awaits a resource of
 which it offers less than its group's template, or less than at least half of its group's nodes; or any GPU, if it has
 the label of GPU nodes. When the time for a start is over, it is ready with what it has.
-Source: Cluster Autoscaler, utils/kubernetes GetReadinessState, clusterstate.IsClusterHealthy,
-processors/customresources (GPU only); for taints named in settings, its Zalando fork.
+
+Upcoming nodes are requested but not able to take pods yet: not registered, or still starting. A node that is being
+deleted is registered and not starting: as long as its group's target size counts it, no other node comes for it.
+Requested nodes no longer count when the group is in back-off, or when its last growth is longer ago than a cloud may
+take. Upstream counts a node that is being drained as upcoming, so that pods wait for a node that never comes.
+
+Source: Cluster Autoscaler, utils/kubernetes GetReadinessState, clusterstate.IsClusterHealthy, GetUpcomingNodes and
+updateReadinessStats, processors/customresources (GPU only); utils/taints (NodeConditionTaints, SanitizeTaints,
+TaintConfig); for taints named in settings, its Zalando fork.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.common.kubernetes.signals import well_known
-from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.facts.transient_taints import marks_not_ready
-from trimtab.planner.model.settings import Readiness
-from trimtab.planner.model.values import LabelRequirement
-from trimtab.planner.snapshot.columns import Bool, Int32, Snapshot
+from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.common.kubernetes.signals.table import marks_leaving
+from trimtab.planner.facts.labels import LabelIndex
+from trimtab.planner.model.settings import Readiness, ScaleDownSettings, TaintNames
+from trimtab.planner.model.values import LabelRequirement, TaintSpec
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth
 
 GPU_SUFFIX: Final = "/gpu"
+NOT_A_GPU_NODE: Final = -1
+NO_GPU_YET: Final = -2
 _NOT_EXTENDED: Final = ("hugepages-", "attachable-volumes-")
 _ANY_GPU: Final = "a GPU"
+UNTIL_READY: Final = frozenset(
+    row.key
+    for row in (
+        well_known.NOT_READY,
+        well_known.NETWORK_UNAVAILABLE,
+        well_known.UNINITIALIZED,
+        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
+        karpenter.UNREGISTERED,
+    )
+)
+"""A new node has these; controllers remove them shortly after it has become ready."""
+_TRANSIENT: Final = UNTIL_READY | {
+    row.key
+    for row in (
+        cluster_autoscaler.TO_BE_DELETED,
+        cluster_autoscaler.DELETION_CANDIDATE,
+        well_known.UNREACHABLE,
+        well_known.UNSCHEDULABLE,
+        well_known.MEMORY_PRESSURE,
+        well_known.DISK_PRESSURE,
+        well_known.PID_PRESSURE,
+        well_known.OUT_OF_SERVICE,
+        well_known.IMPAIRED_VOLUMES,
+    )
+}
+_STARTUP_PREFIXES: Final = (cluster_autoscaler.IGNORE_TAINT.key, cluster_autoscaler.STARTUP_TAINT.key)
+_STATUS_PREFIX: Final = cluster_autoscaler.STATUS_TAINT.key
 
 
 class AwaitedResource(NamedTuple):
@@ -65,10 +103,14 @@ def awaited_resources(snapshot: Snapshot, rules: Readiness, now_ns: int) -> list
     return _lacking(snapshot, rules, may_start(snapshot, rules, now_ns) & snapshot.nodes.ready)
 
 
-def unhealthy(unready: Bool, max_share: float, ok_count: int) -> str:
-    """Return why a cluster is not healthy, "" = it is. unready : bool[N], nodes that should be ready and are not."""
-    count, total = int(unready.sum()), len(unready)
-    if count <= ok_count or count <= max_share * total:
+def unhealthy(
+    snapshot: Snapshot, ready: Bool, leaving: Bool, rules: Readiness, limits: ScaleDownSettings, now_ns: int
+) -> str:
+    """Return why a cluster is not healthy, "" = it is. ready, leaving : bool[N]; nodes that are being deleted, or may
+    still be starting, need not be ready."""
+    unready = ~ready & ~leaving & ~may_start(snapshot, rules, now_ns)
+    count, total, max_share = int(unready.sum()), len(unready), limits.max_unready_percentage / 100
+    if count <= limits.ok_unready_count or count <= max_share * total:
         return ""
     return f"{count} of {total} nodes are unready; no node is removed while more than {max_share:.0%} are"
 
@@ -106,10 +148,6 @@ def _is_extended(resource: str) -> bool:
     return "/" in resource and well_known.OWN_PREFIX.key not in resource and not resource.startswith(_NOT_EXTENDED)
 
 
-NOT_A_GPU_NODE: Final = -1
-NO_GPU_YET: Final = -2
-
-
 def gpu_resource(snapshot: Snapshot, gpu_label: str) -> Int32:
     """Return each node's first GPU resource, NO_GPU_YET if it only has the label. int32[N]."""
     nodes = snapshot.nodes
@@ -122,3 +160,57 @@ def gpu_resource(snapshot: Snapshot, gpu_label: str) -> Int32:
         if snapshot.resources[r].endswith(GPU_SUFFIX):
             resource[nodes.allocatable[:, r] > 0] = r
     return resource
+
+
+def upcoming(snapshot: Snapshot, leaving: Bool, now_ns: int, rules: Readiness) -> Int64:
+    """Return the number of upcoming nodes of each group. int64[G], at least 0. leaving : bool[N], being deleted."""
+    nodes, groups = snapshot.nodes, snapshot.groups
+    starts = starting(snapshot, now_ns, rules) & ~leaving & (nodes.group >= 0)
+    missing = unregistered(snapshot)
+    missing[overdue(snapshot, now_ns, rules)] = 0
+    missing[[group.health == NodeGroupHealth.BACKED_OFF for group in groups]] = 0
+    # The cloud removes nodes above the target size, including starting ones.
+    target = np.array([group.target_size for group in groups], np.int64)
+    coming: Int64 = np.minimum(missing + np.bincount(nodes.group[starts], minlength=len(groups)), target)
+    return coming
+
+
+def overdue(snapshot: Snapshot, now_ns: int, rules: Readiness) -> Bool:
+    """Return which groups lack nodes that were requested longer ago than a cloud may take. bool[G]."""
+    asked_ns = np.array([group.last_scale_up_ns for group in snapshot.groups], np.int64)
+    late: Bool = (unregistered(snapshot) > 0) & (asked_ns > 0) & (now_ns - asked_ns > rules.provision_ns)
+    return late
+
+
+def starting(snapshot: Snapshot, now_ns: int, rules: Readiness) -> Bool:
+    """Return which nodes have registered but not started yet. bool[N]. A node of unknown age has started."""
+    starts: Bool = may_start(snapshot, rules, now_ns) & ~is_ready(snapshot, rules, now_ns)
+    return starts
+
+
+def unregistered(snapshot: Snapshot) -> Int64:
+    """Return how many nodes of each group's target size have not registered. int64[G]."""
+    group = snapshot.nodes.group
+    registered = np.bincount(group[group >= 0], minlength=len(snapshot.groups))
+    target = np.array([one.target_size for one in snapshot.groups], np.int64)
+    missing: Int64 = np.maximum(target - registered, 0)
+    return missing
+
+
+def is_startup_taint(key: str, startup: TaintNames) -> bool:
+    """Return whether a taint is removed once its node has started. startup : additional ones named in the settings."""
+    return key in UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
+
+
+def marks_not_ready(key: str, rules: Readiness) -> bool:
+    """Return whether a node with this taint is not ready."""
+    return is_startup_taint(key, rules.startup) or key.startswith(_STATUS_PREFIX) or rules.status.match(key)
+
+
+def lasting(taints: Iterable[TaintSpec], rules: Readiness) -> tuple[TaintSpec, ...]:
+    """Return the taints that a new node keeps, in their order."""
+    return tuple(taint for taint in taints if not _is_transient(taint.key, rules))
+
+
+def _is_transient(key: str, rules: Readiness) -> bool:
+    return key in _TRANSIENT or marks_leaving(key) or marks_not_ready(key, rules)

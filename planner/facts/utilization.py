@@ -10,16 +10,13 @@ simulator/utilization, Calculate.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.device_amounts.shares import device_shares
 from trimtab.planner.facts.readiness import GPU_SUFFIX, NO_GPU_YET, NOT_A_GPU_NODE, gpu_resource
 from trimtab.planner.model.settings import ScaleDownSettings
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Float64, Int32, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
-
-Float64 = NDArray[np.float64]
 
 
 class Utilization(NamedTuple):

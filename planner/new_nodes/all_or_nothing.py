@@ -7,13 +7,14 @@ pods stay; otherwise the simulation is unchanged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.cheapest.single_class import single_class_plan
+from trimtab.planner.model.tuning import MOST_NARROWED
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, RowsOfPods, planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
@@ -25,9 +26,6 @@ from trimtab.planner.placement.waiting import in_order, place_anywhere, place_wh
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
-
-MOST_NARROWED: Final = 8
-"""How often a plan that quotas do not admit is made again, with fewer nodes of the group that has most."""
 
 
 class NewNodeRoom(NamedTuple):

@@ -3,6 +3,11 @@
 Contains amounts, static predicates, limits of groups, and the effect of affinity and spread as far as it is the same on
 every node or zone: how many pods of a class, or of several classes together, one node takes, and how many each zone.
 Classes that differ in none of this share a row. Other constraints take effect when the pods are placed. Pure.
+
+Zones of pods that zones bind can be chosen before the nodes, for all of these pods together: which zone takes a pod
+that spreads over zones, or that has to be beside others in one, depends on where all such pods are, not on those of its
+class alone. So they are packed together, without the other pods, onto the largest nodes of every zone. The problem then
+has a row for each zone, and opens nodes where these pods have to be, which others fill as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,24 +15,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.candidates import alike
 from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
+from trimtab.planner.facts.nodes import group_prices
 from trimtab.planner.facts.similarity import ZONE_LABEL
+from trimtab.planner.model.tuning import MOST_ALONE, MOST_BOUND, MOST_SETS, SCARCE_PODS, ZONE_KINDS
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.group_bounds import ClassAdmission, GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack
 from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
-from trimtab.planner.predicates.counters import constraints_of, may_be_kept_out, node_limits
-from trimtab.planner.snapshot.columns import Int32, Int64
-
-MOST_ALONE: Final = 256
-"""Maximum number of kinds of classes whose pods are packed alone; those with most pods come first."""
-MOST_BOUND: Final = 4096
-"""Maximum number of classes that are sorted into such kinds; those with most pods come first."""
-MOST_SETS: Final = 16
-"""Maximum number of sets of classes in the problem that have a limit on a node together."""
-SCARCE: Final = 4
-"""Pods that spread over nodes have a limit in the problem if there are more than one for this many nodes. The places of
-fewer are found when the pods are placed."""
+from trimtab.planner.predicates.counters import (
+    constraints_of,
+    may_be_kept_out,
+    needs_one_node,
+    node_limits,
+    spreading_over_nodes,
+    takes_one,
+)
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 
 class RoomToGrow(NamedTuple):
@@ -74,7 +80,7 @@ def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, l
         pods=bounds.counts,
         allowed=bounds.admitted,
         capacity=bounds.free,
-        price=np.array([group.price_per_hour for group in room.groups], np.float64),
+        price=group_prices(room.groups),
         most=np.where(is_atomic, 0, np.minimum(may_add, room.spare_nodes_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
@@ -139,7 +145,7 @@ def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_
     for rows, skew, over in limits:
         pods = int(problem.pods[list(rows)].sum())
         most = skew + pods // max(nodes + over, 1)
-        if most < pods and pods * SCARCE > nodes + over:
+        if most < pods and pods * SCARCE_PODS > nodes + over:
             yield _ClassLimit(rows, most)
 
 
@@ -221,3 +227,76 @@ def packed_on_new_nodes(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
     most = [room.spare_nodes_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)
     return pack(room.packer, at_most, pods, room.spare_nodes_left, room.first_spare)
+
+
+class ZonesOfPods(NamedTuple):
+    """pods : int32[M] in the order in which they were packed; zone : int32[M] of each, as in `Problem.zone`."""
+
+    pods: Int32
+    zone: Int32
+
+
+_NOBODY: Final = ZonesOfPods(np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+
+def zones_of_pods(room: RoomToGrow, problem: Problem, bounds: GroupBounds, left: Int32) -> ZonesOfPods:
+    """Return the zones of the pods of left : int32 that zones bind, as far as they have a place there. problem : with a
+    row for each class of `bounds`, ascending."""
+    state = room.packer.simulation.state
+    bound = bound_by_zones(state)[state.pod_class[left]]
+    if not bound.any():
+        return _NOBODY
+    rows = np.searchsorted(bounds.classes, state.pod_class[left[bound]])
+    members = _members(problem, rows)
+    if not len(members):
+        return _NOBODY
+    packed = packed_on_new_nodes(room, members, left[bound])
+    there = packed.node_of >= 0
+    zone = problem.zone[members[packed.group_of]][packed.node_of[there]]
+    return ZonesOfPods(packed.pods[there][zone >= 0], zone[zone >= 0].astype(np.int32))
+
+
+def bound_by_zones(state: SimulationState) -> Bool:
+    """Return the classes of pods that other pods bind, but not by what is on one node. bool[S]."""
+    found: Bool = (state.local_class == 0) & ~takes_one(state.counters) & ~needs_one_node(state.counters)
+    found[spreading_over_nodes(state.counters)[0]] = False
+    return found
+
+
+def _members(problem: Problem, rows: Int64) -> Int64:
+    """Return the largest group of each zone for each kind of rows, by the price of all their pods there. int64."""
+    kinds = alike(problem.allowed[rows])
+    order = np.argsort(-np.bincount(kinds), kind="stable")[:ZONE_KINDS]
+    found = [largest_by_zone(problem, np.unique(rows[kinds == kind]).tolist()) for kind in order.tolist()]
+    members = np.unique(np.concatenate(found))
+    price = _price_by_zone(problem, problem.demand[rows].sum(axis=0))
+    return members[np.lexsort((members, price[problem.zone[members]]))]
+
+
+def _price_by_zone(problem: Problem, demand: Int64) -> Float64:
+    """Return what amounts cost at least in a zone, on full nodes. float64[Z + 1], the last one of no zone; inf = not
+    known."""
+    share = (demand[None] / np.maximum(problem.capacity, 1)).max(axis=1)
+    cost = np.where(np.isnan(problem.price) | (problem.most <= 0), np.inf, problem.price * share)
+    zones = int(problem.zone.max(initial=-1)) + 1
+    found = np.full(zones + 1, np.inf)
+    np.minimum.at(found, problem.zone, cost)
+    return found
+
+
+def in_zones(problem: Problem, kind: Int64, row: Int64, zone: Int32) -> tuple[Problem, Int64, Int64]:
+    """Return the problem with a row for each class in each zone in which pods of it have to be, the kind of each row,
+    and the row of each pod. row : int64[M] of each pod; zone : int32[M], -1 = any."""
+    zones = int(problem.zone.max(initial=-1)) + 1
+    pairs, row_of, pods = np.unique(row * (zones + 1) + zone + 1, return_inverse=True, return_counts=True)
+    of, at = np.divmod(pairs, zones + 1)
+    anywhere = at == 0
+    found = problem._replace(
+        demand=problem.demand[of],
+        pods=pods.astype(np.int64),
+        allowed=problem.allowed[of] & (anywhere[:, None] | (problem.zone[None] == at[:, None] - 1)),
+        per_node=problem.per_node[of],
+        zone_most=np.where(anywhere[:, None], problem.zone_most[of], UNLIMITED),
+    )
+    kinds = np.unique(kind[of] * (zones + 1) + at, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return found, kinds, row_of.reshape(-1).astype(np.int64)

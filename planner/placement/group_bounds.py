@@ -9,15 +9,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import CLASSES_TOGETHER
 from trimtab.planner.predicates import counters
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 
-MOST_TOGETHER: Final = 256
-"""Most classes of which it is asked whether one new node takes more of their pods than any other."""
 UNLIMITED: Final = 2**62
 
 
@@ -70,7 +69,7 @@ def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
 
 def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32, pods: Int32) -> Int32:
     """Return the pods : int32[M] that have to be together on one node, of which a new node may take more than any of
-    nodes : int32. int32. At most MOST_TOGETHER classes, those with most pods. O(M + MOST_TOGETHER · (nodes + G) · R).
+    nodes : int32. int32. At most CLASSES_TOGETHER classes (C), those with most pods. O(M + C · (nodes + G) · R).
     """
     state = simulation.state
     needed = counters.needs_one_node(state.counters)
@@ -79,7 +78,7 @@ def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32,
     pods = pods[needed[state.pod_class[pods]]]
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
     together = np.flatnonzero(counts > 1)
-    together = together[np.argsort(-counts[together], kind="stable")][:MOST_TOGETHER]
+    together = together[np.argsort(-counts[together], kind="stable")][:CLASSES_TOGETHER]
     if not len(together):
         return pods[:0]
     known = growth.template_node != NO_TEMPLATE_NODE

@@ -32,17 +32,15 @@ import numpy as np
 from trimtab.common.kubernetes.signals import well_known
 from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
-from trimtab.planner.classes.node_classes import NodeSignature
-from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.classes.node_classes import NodeRows, NodeSignature
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
-from trimtab.planner.facts.attach_limits import Limits, limits_by_group, of_new_node
-from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
-from trimtab.planner.facts.label_index import label_sets_of
-from trimtab.planner.facts.readiness import is_ready
-from trimtab.planner.facts.transient_taints import lasting
-from trimtab.planner.facts.upcoming import upcoming
+from trimtab.planner.facts.labels import label_sets_of
+from trimtab.planner.facts.nodes import Limits, limits_by_group, of_new_node
+from trimtab.planner.facts.pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
+from trimtab.planner.facts.readiness import is_ready, lasting, upcoming
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
+from trimtab.planner.model.tuning import SAME_SIZE_RATIO
 from trimtab.planner.model.values import PodRequirements, TaintSpec
 from trimtab.planner.predicates import node_affinity
 from trimtab.planner.predicates.resources import PODS
@@ -150,7 +148,7 @@ class _HealthyNodes:
             came = "without" if has[at] else "with"
             name = self._snapshot.resources[at]
             notes.append(f"its newest nodes came {came} {name}, so new ones are planned the same way")
-        if (size.max(axis=0) > _SAME_SIZE * size.min(axis=0)).any():
+        if (size.max(axis=0) > SAME_SIZE_RATIO * size.min(axis=0)).any():
             notes.append(f"its nodes differ in size; new ones are planned as small as {nodes.name[node]}")
         note = f"node group {group}: {'; '.join(notes)}" if notes else ""
         return ModelNode(node, taints, self._rare_labels(node), note)
@@ -180,10 +178,6 @@ class _HealthyNodes:
         )
         own = snapshot.labels_of(int(snapshot.nodes.label_set[node]))
         return frozenset(key for key, _ in own if 2 * count[key] < len(self._members))
-
-
-_SAME_SIZE: Final = 1.05
-"""Ratio up to which nodes count as of one size: the amounts that systems keep for themselves differ. A guess."""
 
 
 _DEPRECATED_LABELS: Final = {

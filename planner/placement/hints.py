@@ -14,7 +14,7 @@ from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, ma
 from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, Text
-from trimtab.planner.snapshot.offsets import find_offsets_fault
+from trimtab.planner.snapshot.dictionaries import find_offsets_fault
 from trimtab.v1 import opaque_state_pb2 as pb
 
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.label_index import LabelIndex, index_of
-from trimtab.planner.facts.upcoming import unregistered
+from trimtab.planner.facts.labels import LabelIndex, index_of
+from trimtab.planner.facts.readiness import unregistered
 from trimtab.planner.model.settings import NODES, ResourceLimit
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.simulation.virtual_rows import GroupTemplate

@@ -9,16 +9,14 @@ estimator.DecreasingPodOrderer).
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.predicates.counters import takes_one
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Int32, Int64
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.planner.snapshot.dictionaries import entries_of
 
 _CPU_AND_MEMORY = slice(0, 2)
-Float64 = NDArray[np.float64]
 
 
 class PodsByClass(NamedTuple):

@@ -8,10 +8,11 @@ decides about the numbers. The moves stay in the simulation.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import SLOTS_TRIED
 from trimtab.planner.placement.kernels import packing as kernels
 from trimtab.planner.placement.orders import PodsByClass, boundness, orders
 from trimtab.planner.predicates import counters
@@ -166,10 +167,6 @@ def place_on_new_nodes(
     return placed_on
 
 
-MOST_TRIES: Final = 64
-"""Maximum number of slots tried for a pod."""
-
-
 class PodsInSlots(NamedTuple):
     """pods, rows : int32[M] pods and the row of each; slot_node, slot_row : int32[E] node and row of each slot; room :
     int64[E] > 0 pods that it takes."""
@@ -193,7 +190,7 @@ def place_in_slots(state: SimulationState, asked: PodsInSlots) -> Int32:
     found, placed = [pods[:0]], 1
     while placed and len(pods):
         # Pods placed since may satisfy an affinity or a spread constraint.
-        placed = kernels.place_in_slots(state, slots, pods, rows, MOST_TRIES)
+        placed = kernels.place_in_slots(state, slots, pods, rows, SLOTS_TRIED)
         there = state.pod_node[pods] != NO_NODE
         found.append(pods[there])
         pods, rows = pods[~there], rows[~there]

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Int32
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import PlannerSettings
+from trimtab.planner.model.tuning import SEARCHED_DOMAINS
 from trimtab.planner.placement.kernels.search import (
     NO_DOMAINS,
     REMEMBERED,
@@ -40,9 +41,6 @@ from trimtab.planner.snapshot.columns import (
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
 
-MOST_DOMAINS: Final = 64
-"""Most domains of a key for a search by domain: useful for zones but not for hosts."""
-
 
 def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
     """Return a new search. order : int32[D]; allowed : bool[N]. O(topology rows · D log D)."""
@@ -52,12 +50,12 @@ def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
 
 def _domains(state: SimulationState, order: Int32) -> Domains:
     of_row = counters.domains_of_constraints(state.counters)
-    rows = [row for row, domain in of_row.items() if domain.max(initial=-1) < MOST_DOMAINS]
+    rows = [row for row, domain in of_row.items() if domain.max(initial=-1) < SEARCHED_DOMAINS]
     if not rows:
         return NO_DOMAINS
     chain = np.full(max(of_row) + 1, -1, np.int32)
     chain[rows] = np.arange(len(rows), dtype=np.int32)
-    head = np.full((len(rows), MOST_DOMAINS), -1, np.int32)
+    head = np.full((len(rows), SEARCHED_DOMAINS), -1, np.int32)
     following = np.full((len(rows), len(order)), -1, np.int32)
     for place, row in enumerate(rows):
         domain = of_row[row][order]
@@ -68,7 +66,7 @@ def _domains(state: SimulationState, order: Int32) -> Domains:
         head[place, its[starts]] = sorted_by_domain[starts]
         same = its[1:] == its[:-1]
         following[place, sorted_by_domain[:-1][same]] = sorted_by_domain[1:][same]
-    return Domains(chain, head, following, np.empty(MOST_DOMAINS, np.int32), np.full(1, -1, np.int64))
+    return Domains(chain, head, following, np.empty(SEARCHED_DOMAINS, np.int32), np.full(1, -1, np.int64))
 
 
 class PodOrder(Enum):

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.values import Owner, Selector
 from trimtab.planner.pod_costs.kernels.groups import Claims, find_claims
 from trimtab.planner.pod_costs.settings import PodCostTarget
@@ -34,9 +34,9 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     UInt8,
 )
-from trimtab.planner.snapshot.lookup import string_index
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 from trimtab.v1.snapshot_pb2 import LabelOperator, PodPhase
 

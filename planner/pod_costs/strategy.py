@@ -19,8 +19,8 @@ from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
 from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 

@@ -35,13 +35,10 @@ def _nodes_of_claims(spec: SchedulingSpec) -> NodeRequirement:
     return (), terms
 
 
-CLAIMS_USABLE: Final = StaticPredicate(
-    PredicateReason.CLAIM_UNUSABLE, excluded_everywhere, of_spec=_is_unusable, never=False
-)
+CLAIMS_USABLE: Final = StaticPredicate(PredicateReason.CLAIM_UNUSABLE, excluded_everywhere, of_spec=_is_unusable)
 CLAIMS_REACHED: Final = StaticPredicate(
     PredicateReason.CLAIM_ALLOCATED_ELSEWHERE,
     node_affinity.excluded_nodes,
     of_spec=_nodes_of_claims,
-    never=node_affinity.NO_REQUIREMENT,
     note_labels=node_affinity.note_labels,
 )

@@ -21,8 +21,6 @@ from trimtab.planner.predicates.static import StaticAnswers
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
-NO_CLASS: Final = -1
-"""In place of a class: of one that none of the predicates concerns."""
 EACH_NODE: Final = -1
 
 

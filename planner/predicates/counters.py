@@ -13,10 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit, builders_of
-from trimtab.planner.predicates.listing import Lists, with_lists_of
 from trimtab.planner.predicates.order import COUNTED, KINDS
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
-from trimtab.planner.snapshot.references import take_or
 
 _record: Callable[[str, Iterable[str]], Any] = namedtuple
 _ByKind: Any = _record("_ByKind", [kind.field for kind in KINDS])
@@ -55,31 +53,6 @@ def build_counters(context: BuildContext) -> Counters:
 def new_notes(counters: Counters) -> CounterNotes:
     """Return notes in which nothing is noted."""
     return CounterNotes(*(kind.notes(arrays) for kind, arrays in _of(counters) if kind.notes is not None))
-
-
-def with_more_classes(counters: Counters, sources: Int64) -> Counters:
-    """Return the counters with classes appended. sources : int64[C], the class from which each takes everything, or
-    NO_CLASS: none of the predicates concerns it.
-    """
-    changed = {kind.field: _with_more_classes(kind, arrays, sources) for kind, arrays in _of(counters)}
-    replaced: Counters = counters._replace(**changed)
-    return replaced
-
-
-def _with_more_classes(kind: CounterKind, arrays: Any, sources: Int64) -> Any:
-    changed: dict[str, object] = {}
-    for name in kind.lists:
-        offsets = f"{name}_offsets"
-        lists = with_lists_of(Lists(getattr(arrays, offsets), getattr(arrays, name)), sources)
-        changed |= {offsets: lists.offsets, name: lists.items}
-    for name in kind.of_classes:
-        changed[name] = with_values_of(getattr(arrays, name), sources, 0)
-    return arrays._replace(**changed)
-
-
-def with_values_of(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
-    """Return a column : uint8[S] with the values of classes `sources` : int64[C] appended, `otherwise` for NO_CLASS."""
-    return np.concatenate([column, take_or(column, sources, otherwise)])
 
 
 def with_more_pods(counters: Counters, count: int) -> Counters:

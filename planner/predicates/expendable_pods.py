@@ -41,6 +41,5 @@ EXPENDABLE_PODS: Final = StaticPredicate(
     PredicateReason.INSUFFICIENT_RESOURCES,
     _excluded,
     of_spec=_asked,
-    never=None,
     of_traits=attrgetter("beside_expendable"),
 )

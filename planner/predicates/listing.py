@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, Int64
-from trimtab.planner.snapshot.references import take_or
 
 
 class Lists(NamedTuple):
@@ -18,19 +17,6 @@ class Lists(NamedTuple):
 
     offsets: Int32
     items: Int32
-
-
-def with_lists_of(lists: Lists, sources: Int64) -> Lists:
-    """Return the lists with those of other owners appended. sources : int64[C], -1 = an empty list."""
-    lengths = take_or(np.diff(lists.offsets), sources, 0).astype(np.int64)
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    starts = take_or(lists.offsets[:-1], sources, 0).astype(np.int64)
-    item = np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
-    return Lists(
-        np.concatenate([lists.offsets, lists.offsets[-1] + ends]).astype(np.int32),
-        np.concatenate([lists.items, lists.items[item]]),
-    )
 
 
 def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:

@@ -1,6 +1,6 @@
 """NodeAffinity: `nodeSelector` and required node affinity.
 
-Source: plugin nodeaffinity, v1.37.2. The evaluation is in `trimtab.planner.classes.node_requirements`.
+Source: plugin nodeaffinity, v1.37.2. The evaluation is in `trimtab.planner.classes.node_classes`.
 """
 
 from collections.abc import Sequence
@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.classes.node_classes import NodeSignature
-from trimtab.planner.classes.node_requirements import NodeRows, note_requirement
+from trimtab.planner.classes.node_classes import NodeRows, NodeSignature, note_requirement
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, NodeRequirement
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
@@ -45,7 +44,6 @@ NODE_AFFINITY: Final = StaticPredicate(
     PredicateReason.NODE_AFFINITY_NOT_MATCHED,
     excluded_nodes,
     of_spec=NODE_REQUIREMENT,
-    never=NO_REQUIREMENT,
     note_labels=note_labels,
 )
 """The node that a pod is pinned to is no part of its class: kernels check it."""

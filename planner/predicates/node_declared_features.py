@@ -31,6 +31,5 @@ NODE_DECLARED_FEATURES: Final = StaticPredicate(
     PredicateReason.NODE_FEATURE_NOT_DECLARED,
     _excluded,
     of_spec=attrgetter("node_features"),
-    never=(),
     of_traits=attrgetter("declared_features"),
 )

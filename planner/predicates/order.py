@@ -79,11 +79,6 @@ def reasons_of(mask: int) -> list[int]:
     return [reason for reason in REASONS if mask >> reason & 1]
 
 
-def is_plain(spec: SchedulingSpec) -> bool:
-    """Return whether no counted predicate concerns the pods of a spec, whatever they have of their own."""
-    return not any(one.concerns is not None and one.concerns(spec) for one in COUNTED)
-
-
 def looks_at(spec: SchedulingSpec) -> PodsLookedAt | None:
     """Return what the predicates read of other pods for pods of a spec, None = nothing."""
     found: PodsLookedAt | None = None

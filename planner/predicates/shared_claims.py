@@ -1,7 +1,7 @@
 """DynamicResources, for pods that share a claim without devices: wherever the claim gets them, all its pods go.
 
 Contract: counters of the pods that lead, by node; those that follow need one. Who leads is decided before
-(`trimtab.planner.device_amounts.together`). Source: plugin dynamicresources, v1.36.3.
+(`trimtab.planner.device_amounts.shared_claims`). Source: plugin dynamicresources, v1.36.3.
 """
 
 from typing import Final

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.label_columns import LookedAt
 from trimtab.planner.classes.node_classes import NodeClasses, NodeSignature, TraitPart
 from trimtab.planner.classes.pod_classes import PodClasses
-from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs, SpecPart
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, SpecPart
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.predicates.volume_sets import VolumePart, VolumeSets
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
@@ -22,7 +22,6 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 Bits = NDArray[np.uint16]
 """Bits of static predicates. uint16[…]; a wider type needs to be changed here only."""
 BITS: Final = np.uint16
-_NOT_GIVEN: Final = object()
 
 
 class StaticNodes(NamedTuple):
@@ -42,9 +41,9 @@ class StaticPredicate(NamedTuple):
     of each of its volumes, None = nothing; the pod is refused where one of its volumes is; of_class : bool[S], the
     classes that it concerns; its only value is True.
 
-    never : a value with which no node refuses a pod; note_labels : notes the labels and names of nodes that matter for
-    values; without it, only taints, `unschedulable` and traits of a node class matter; of_traits : what is read of
-    `NodeTraits`: nodes that differ in it are in different classes.
+    note_labels : notes the labels and names of nodes that matter for values; without it, only taints, `unschedulable`
+    and traits of a node class matter; of_traits : what is read of `NodeTraits`: nodes that differ in it are in
+    different classes.
     """
 
     reason: int
@@ -52,7 +51,6 @@ class StaticPredicate(NamedTuple):
     of_spec: SpecPart | None = None
     of_volume: VolumePart | None = None
     of_class: Callable[[PodClasses], Bool] | None = None
-    never: object = _NOT_GIVEN
     note_labels: Callable[[Sequence[Any], NodeSignature], None] | None = None
     of_traits: TraitPart | None = None
 
@@ -141,44 +139,3 @@ def static_answers(
     for of_class, bits in joined.values():
         blocked |= bits[of_class]
     return StaticAnswers(blocked, by_reason)
-
-
-def blocked_for_more(
-    predicates: Sequence[StaticPredicate], rows: list[SchedulingSpec], nodes: NodeClasses, known: "KnownAnswers"
-) -> Bits | None:
-    """Return `blocked` for pods of further specs, without volumes and flags : uint16[rows, K]; None if that cannot be
-    said. What a predicate reads of nodes' labels is known only for the values of existing classes."""
-    blocked: Bits = np.zeros((len(rows), len(nodes.taint_set)), BITS)
-    for bit, one in enumerate(predicates):
-        if one.of_spec is None:
-            continue
-        values = list(map(one.of_spec, rows))
-        distinct = [value for value in dict.fromkeys(values) if value != one.never]
-        if one.note_labels is None:
-            excluded = dict(zip(distinct, one.excluded(distinct, StaticNodes(nodes)), strict=True))
-        else:
-            found = {value: known.row_of(one.of_spec, value) for value in distinct}
-            if None in found.values():
-                return None
-            excluded = {value: known.blocked[row] >> bit & 1 != 0 for value, row in found.items() if row is not None}
-        for row, value in enumerate(values):
-            if value in excluded:
-                blocked[row] |= excluded[value] * BITS(1 << bit)
-    return blocked
-
-
-class KnownAnswers:
-    """Answers for the existing classes. blocked : uint16[S, K]."""
-
-    def __init__(self, specs: SchedulingSpecs, classes: PodClasses, blocked: Bits) -> None:
-        self.blocked = blocked
-        self._specs = specs
-        self._spec = classes.spec
-
-    def row_of(self, part: SpecPart, value: Hashable) -> int | None:
-        """Return a class that has a value of a part, None if none has."""
-        of, values = self._specs.parts[part]
-        if value not in values:
-            return None
-        rows = np.flatnonzero(of[self._spec] == values.index(value))
-        return int(rows[0]) if len(rows) else None

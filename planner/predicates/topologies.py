@@ -12,7 +12,7 @@ from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.label_columns import label_entries
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, LabelSets, UInt8
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
 
 _COPIES = 3
 """Copies of a row: here, and in the presence and spread counters."""

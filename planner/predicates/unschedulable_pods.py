@@ -24,7 +24,7 @@ def excluded_everywhere(values: Sequence[object], nodes: StaticNodes) -> Bool:
 
 
 UNSUPPORTED_CONSTRAINT: Final = StaticPredicate(
-    PredicateReason.UNSUPPORTED_CONSTRAINT, excluded_everywhere, of_spec=_UNSUPPORTED, never=()
+    PredicateReason.UNSUPPORTED_CONSTRAINT, excluded_everywhere, of_spec=_UNSUPPORTED
 )
 SCHEDULING_GATED: Final = StaticPredicate(
     PredicateReason.SCHEDULING_GATED, excluded_everywhere, of_class=attrgetter("gated")

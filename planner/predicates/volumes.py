@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.common.kubernetes.signals import well_known
-from trimtab.planner.classes.node_classes import NodeSignature
-from trimtab.planner.classes.node_requirements import note_terms
+from trimtab.planner.classes.node_classes import NodeSignature, note_terms
 from trimtab.planner.model.values import LabelRequirement, MountedVolume, NodeAffinityTerm
 from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
 from trimtab.planner.snapshot.columns import Bool

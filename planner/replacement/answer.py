@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.places import node_name, places_of
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import LIMIT_CHECKED_NODES, TOLERANCE
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Wave
@@ -20,9 +21,6 @@ from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.reason_texts import LIMIT_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
-
-MOST_CHECKED: Final = 256
-"""Nodes, those with most to save first, of which it is asked which limit keeps each of them alone."""
 
 
 def most_saved_by_node(context: ReplacementContext, bound: ClusterBound) -> Float64:
@@ -36,7 +34,7 @@ def reasons_to_stay(context: ReplacementContext, saving: Float64, outcome: Searc
     float64[N], see `most_saved_by_node`."""
     limit = context.verdicts.limit.copy()
     free = limit == 0
-    worthless = free & (saving <= 1e-9 * np.maximum(np.nan_to_num(context.price), 1.0))
+    worthless = free & (saving <= TOLERANCE * np.maximum(np.nan_to_num(context.price), 1.0))
     limit[worthless] = ReplacementLimit.NOTHING_CHEAPER
     rest = free & ~worthless
     limit[rest & ~outcome.tried & outcome.incomplete] = ReplacementLimit.NOT_EVALUATED
@@ -50,7 +48,7 @@ def _by_limits_alone(context: ReplacementContext, saving: Float64, rest: Bool, l
     """Write the limit that keeps a node by itself, in place. rest : bool[N] the nodes to look at."""
     groups = np.zeros(len(context.request.snapshot.groups), np.int64)
     nodes = np.flatnonzero(rest)
-    nodes = nodes[np.argsort(-saving[nodes], kind="stable")][:MOST_CHECKED]
+    nodes = nodes[np.argsort(-saving[nodes], kind="stable")][:LIMIT_CHECKED_NODES]
     limits = WaveLimits(context, context.budgets_later, groups, groups, np.zeros(0, np.int32))
     for node in nodes.tolist():
         limit[node] = limits.keeping_alone(node) or limit[node]

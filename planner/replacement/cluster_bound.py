@@ -7,12 +7,13 @@ any, which keeps the bound proven. Pure.
 The node groups of which a plan may need new nodes: those for which no other group is at least as good. Pure.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.dominance import alike, undominated
+from trimtab.planner.cheapest.candidates import alike, undominated
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import BOUND_KINDS
 from trimtab.planner.placement.group_bounds import fresh_amounts, kinds_of
 from trimtab.planner.placement.packing import Packer
 from trimtab.planner.predicates import counters
@@ -22,9 +23,6 @@ from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
-
-MOST_KINDS: Final = 32
-"""Classes of nodes that stay and have free room, each by itself; more count as one that admits every pod."""
 
 
 class ClusterBound(NamedTuple):
@@ -50,7 +48,7 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
     demand = state.resources.request[ones]
     need = state.resources.need[ones]
     offers = _undominated(_offers(context, growth, candidates), state.blocked[ones] != 0)
-    stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.ready)
+    stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.request.ready)
     kinds = _kinds_of_free_room(state, stays)
     problem = RoomProblem(
         demand=demand.astype(np.float64),
@@ -140,7 +138,7 @@ def _kinds_of_free_room(state: SimulationState, stays: Int64) -> _FreeRoom:
     stays, free = stays[has_room], free[has_room]
     node_class = state.node_class[stays]
     kinds, of = np.unique(node_class, return_inverse=True)
-    if len(kinds) > MOST_KINDS:
+    if len(kinds) > BOUND_KINDS:
         return _FreeRoom(free.sum(axis=0, keepdims=True), None)
     together = np.zeros((len(kinds), free.shape[1]), np.int64)
     np.add.at(together, of.reshape(-1), free)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.places import moves_by_node
-from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.nodes import being_deleted, group_prices
 from trimtab.planner.placement.group_templates import growth_with
 from trimtab.planner.replacement.loop import find
 from trimtab.planner.replacement.settings import ReplacementSettings, resolve_replacement
@@ -54,7 +54,7 @@ MOST_NEW_NODES: Final = 4096
 
 def growth_need(snapshot: Snapshot, settings: ReplacementSettings, now_ns: int) -> GrowthNeed | None:
     """Return the requirements; None if replacement is switched off, or no node of a priced group can be replaced."""
-    price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    price = group_prices(snapshot.groups)
     if not settings.enabled or not (~np.isnan(price)).any() or not (snapshot.nodes.group >= 0).any():
         return None
     leaving, scale_up = being_deleted(snapshot, now_ns), settings.scale_up

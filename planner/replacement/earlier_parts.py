@@ -10,10 +10,11 @@ MoveLogFullError.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import ORDER_CHECKS
 from trimtab.planner.replacement.judge import Wave, broken_limit, value_of
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN
@@ -21,9 +22,6 @@ from trimtab.planner.replacement.trial import Trial
 from trimtab.planner.replacement.wave_limits import WaveLimits, breaks_spot_rules
 from trimtab.planner.replacement.wave_search import ReplacementWaves
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
-
-MOST_CHECKS: Final = 200
-"""Most orders of parts whose limits are checked."""
 
 
 class _WavePart(NamedTuple):
@@ -60,7 +58,7 @@ class _WavePlan:
 
     def __init__(self, search: ReplacementWaves, waves: Sequence[Wave]) -> None:
         self._search, self._context = search, search.context
-        self._home = np.repeat(np.arange(len(self._context.leaving)), np.diff(self._context.pods.offsets))
+        self._home = np.repeat(np.arange(len(self._context.request.leaving)), np.diff(self._context.pods.offsets))
         order = np.argsort(self._context.pods.pods, kind="stable")
         self._pods, self._home = self._context.pods.pods[order], self._home[order]
         self._waves = [self._parts_of(wave) for wave in waves]
@@ -152,7 +150,7 @@ class _WavePlan:
         into = [*self._waves[earlier], part]
         if sum(len(one.leaving) for one in into) > settings.max_leaving_nodes:
             return False
-        if sum(len(one.new) for one in into) > settings.max_surge_nodes or self._checks >= MOST_CHECKS:
+        if sum(len(one.new) for one in into) > settings.max_surge_nodes or self._checks >= ORDER_CHECKS:
             return False
         self._checks += 1
         waves = list(self._waves)

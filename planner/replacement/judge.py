@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.node_pools import NO_POOL
-from trimtab.planner.facts.nodes import total
+from trimtab.planner.facts.nodes import NO_POOL, total
+from trimtab.planner.model.tuning import TOLERANCE
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.trial import Trial
@@ -13,7 +13,6 @@ from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
 HOUR_NS = 3_600_000_000_000
-_ROUNDING = 1e-9
 
 
 class Value(NamedTuple):
@@ -62,10 +61,10 @@ def value_of(context: ReplacementContext, leaving: Int32, new_groups: tuple[int,
 
 def worth(context: ReplacementContext, value: Value) -> float:
     """Return the saving for one hour, less the price of the moves spread over the longest payback time."""
-    return value.saving - value.cost * price_of_cost(context.request.settings)
+    return value.saving - value.cost * hourly_price_of_cost(context.request.settings)
 
 
-def price_of_cost(settings: ReplacementSettings) -> float:
+def hourly_price_of_cost(settings: ReplacementSettings) -> float:
     """Return the price of moves for one hour of the longest payback time, for each unit of eviction cost."""
     return settings.price_per_eviction * HOUR_NS / settings.max_payback_time_ns
 
@@ -102,7 +101,7 @@ def broken_limit(context: ReplacementContext, value: Value) -> int:
     of a whole plan."""
     settings = context.request.settings
     margin = settings.stability_margin
-    if value.saving <= _ROUNDING * max(value.gone, 1.0):
+    if value.saving <= TOLERANCE * max(value.gone, 1.0):
         return ReplacementLimit.NOTHING_CHEAPER
     if value.saving < settings.min_saving_share * value.gone:
         return ReplacementLimit.SAVING_TOO_SMALL
@@ -124,9 +123,6 @@ def pod_values(by_class: Float64, pod_class: Int64, pods: Int32, offsets: Int64)
     node = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     found = np.bincount(node, by_class[pod_class[pods]], len(offsets) - 1)
     return found.astype(np.float64)
-
-
-_TIE: Final = 1e-9
 
 
 class Wave(NamedTuple):
@@ -174,6 +170,6 @@ GREEDY: Final = Way(0.0, 0.0)
 def is_better(one: JudgedWave, other: JudgedWave) -> bool:
     """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
     by = one.rank - other.rank
-    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
+    if abs(by) > TOLERANCE * max(abs(other.rank), 1e-6):
         return by > 0
     return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)

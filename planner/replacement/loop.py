@@ -12,13 +12,14 @@ The last search that found nothing is kept with its snapshot: with the same inpu
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.drainability.pod_columns import facts_of
-from trimtab.planner.facts.node_budgets import holds
-from trimtab.planner.facts.nodes import being_deleted, prices
+from trimtab.planner.facts.node_limits import holds
+from trimtab.planner.facts.nodes import group_prices, prices
+from trimtab.planner.model.tuning import TOLERANCE
 from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.replacement.answer import excluded_groups, kept_nodes, most_saved, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
@@ -55,7 +56,7 @@ def key_of(context: ReplacementContext) -> LastSearchKey:
     holding = [holds(one, request.now_ns) for one in request.settings.budgets]
     found = hashlib.blake2b(repr((request.settings, request.round.settings, holding, context.unhealthy)).encode())
     for array in (
-        *(context.verdicts.limit, context.there, context.ready, context.leaving, context.usable),
+        *(context.verdicts.limit, context.there, context.request.ready, context.request.leaving, context.usable),
         *(context.takes_pods, context.budgets_now, context.budgets_later, context.limits.after(none, none).may_add),
         *(pods.offsets, pods.pods, pods.cost, spare.group_left, spare.amount_left),
         *(state.pod_node, state.node_state),
@@ -65,7 +66,6 @@ def key_of(context: ReplacementContext) -> LastSearchKey:
 
 
 _NO_NODES = np.zeros(0, np.int32)
-_ROUNDING: Final = 1e-9
 
 
 class Replacement(NamedTuple):
@@ -81,7 +81,7 @@ class Replacement(NamedTuple):
 def find(request: ReplacementRequest, known: KnownState) -> Replacement:
     """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
     a larger one."""
-    price = np.array([group.price_per_hour for group in request.snapshot.groups], np.float64)
+    price = group_prices(request.snapshot.groups)
     if np.isnan(price).all() or np.isnan(prices(request.snapshot)).all():
         result = pb.ReplacementDecision(
             result=ReplacementResult.REPLACEMENT_NO_PRICES,
@@ -123,7 +123,7 @@ def _searched(context: ReplacementContext) -> LastSearch:
     if known is not None:
         return known
     bound = cluster_bound(context, request.growth)
-    outcome = _nothing_tried(len(context.leaving))
+    outcome = SearchOutcome((), 0, False, np.zeros(len(context.request.leaving), bool), 0, frozenset())
     if _asks_too_much(context, bound):
         outcome = outcome._replace(stopped_by=ReplacementLimit.SAVING_TOO_SMALL)
     elif _may_save(context, bound):
@@ -134,28 +134,24 @@ def _searched(context: ReplacementContext) -> LastSearch:
     return found
 
 
-def _nothing_tried(node_count: int) -> SearchOutcome:
-    return SearchOutcome((), 0, False, np.zeros(node_count, bool), 0, frozenset())
-
-
 def _place_waiting(request: ReplacementRequest) -> None:
     """Place the pods that wait, as far as they have room."""
     this, snapshot = request.round, request.snapshot
     ignored = facts_of(snapshot, request.cache, request.limits).ignored(snapshot, this.settings.expendable_priority)
     pending = pods_with_room(snapshot, this.settings, ignored)
-    place_waiting_pods(this, pb.Decision.REPLACEMENT, being_deleted(snapshot, request.now_ns), pending)
+    place_waiting_pods(this, pb.Decision.REPLACEMENT, pending)
 
 
 def _may_save(context: ReplacementContext, bound: ClusterBound) -> float:
     """Return what any plan can save for one hour at most, as far as the bound shows; 0 = nothing."""
     cheapest = _cheapest(context)
     found = bound.may_save if np.isfinite(cheapest) and not context.unhealthy else 0.0
-    return found if found > _ROUNDING * cheapest else 0.0
+    return found if found > TOLERANCE * cheapest else 0.0
 
 
 def _asks_too_much(context: ReplacementContext, bound: ClusterBound) -> bool:
     """Return whether a plan may save something, but none what the settings ask for."""
-    return 0 < _may_save(context, bound) < _least_saving(context) * (1 - _ROUNDING)
+    return 0 < _may_save(context, bound) < _least_saving(context) * (1 - TOLERANCE)
 
 
 def _least_saving(context: ReplacementContext) -> float:

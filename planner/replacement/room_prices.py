@@ -14,19 +14,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.dominance import alike
-from trimtab.planner.cheapest.similar_rows import mean_demand, similar_rows
+from trimtab.planner.cheapest.candidates import alike, mean_demand, similar_rows
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import ASCENT_CELLS, ASCENT_STEPS, FIRST_ASCENT_STEP, PRICED_ROWS, TOLERANCE
 from trimtab.planner.snapshot.columns import Bool, Float64
 
-STEPS: Final = 60
-"""Steps of the ascent, besides its starting points. The bound hardly rises after some dozens."""
-_CELLS: Final = 40_000_000
-"""Entries of C · O · R of all steps together: about 100 ms."""
-_FIRST_STEP: Final = 1.5
 _UNAFFORDABLE: Final = 1e30
-MOST_ROWS: Final = 400
-"""Rows of pods above which similar ones are joined to find prices."""
 
 
 class RoomProblem(NamedTuple):
@@ -60,7 +53,7 @@ class _AmountPrices(NamedTuple):
     free: Float64
 
 
-def room_prices(problem: RoomProblem, steps: int = STEPS) -> RoomPrices:
+def room_prices(problem: RoomProblem, steps: int = ASCENT_STEPS) -> RoomPrices:
     """Return the best prices found. O(steps · C · (O + F) · R), bounded. Of many rows of pods, similar ones are joined
     to find the prices of amounts, by which each row is then valued: that is a bound whatever the prices are.
     """
@@ -74,10 +67,10 @@ def room_prices(problem: RoomProblem, steps: int = STEPS) -> RoomPrices:
 
 
 def _with_similar_rows_joined(problem: RoomProblem) -> RoomProblem:
-    if len(problem.demand) <= MOST_ROWS:
+    if len(problem.demand) <= PRICED_ROWS:
         return problem
     kind = alike(np.concatenate([problem.allowed, problem.free_allowed], axis=1))
-    joined = similar_rows(problem.demand, kind, np.zeros(len(kind), bool), MOST_ROWS)
+    joined = similar_rows(problem.demand, kind, np.zeros(len(kind), bool), PRICED_ROWS)
     first = np.unique(joined, return_index=True)[1]
     return problem._replace(
         demand=mean_demand(problem.demand, problem.pods, joined),
@@ -89,14 +82,14 @@ def _with_similar_rows_joined(problem: RoomProblem) -> RoomProblem:
 
 def _per_unit(problem: RoomProblem) -> Float64:
     """Return the price of one unit of each amount if it had the whole price. float64[O, R]."""
-    found = problem.price[:, None] / np.maximum(problem.capacity, 1e-9)
+    found = problem.price[:, None] / np.maximum(problem.capacity, TOLERANCE)
     found[problem.capacity <= 0] = _UNAFFORDABLE
     return found
 
 
 def _best_prices(problem: RoomProblem, steps: int) -> "tuple[_AmountPrices, RoomPrices]":
     cells = max(problem.demand.size * (len(problem.price) + len(problem.free)), 1)
-    steps = max(min(steps, _CELLS // cells), 3)
+    steps = max(min(steps, ASCENT_CELLS // cells), 3)
     best: tuple[_AmountPrices, RoomPrices] | None = None
     for start in _starts(problem):
         found = _ascend(problem, _per_unit(problem), start, steps if best is None else max(steps // 4, 2))
@@ -109,7 +102,7 @@ def _starts(problem: RoomProblem) -> list[Float64]:
     """Return shares to start with: by how scarce the amounts are, and all of it for each of the first two resources."""
     offers, resources = problem.capacity.shape
     needed = (problem.demand * problem.pods[:, None]).sum(axis=0)
-    scarce = np.where(problem.capacity > 0, needed / np.maximum(problem.capacity, 1e-9), 0.0)
+    scarce = np.where(problem.capacity > 0, needed / np.maximum(problem.capacity, TOLERANCE), 0.0)
     mixed = _normalized(scarce)
     alone = np.full((offers, resources), 1e-6)
     alone[:, 0] = 1.0
@@ -128,7 +121,7 @@ def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int)
             best = prices, found
         if step == steps:
             break
-        prices = _next(problem, prices, at, _FIRST_STEP / (1.0 + 0.25 * step))
+        prices = _next(problem, prices, at, FIRST_ASCENT_STEP / (1.0 + 0.25 * step))
     assert best is not None, "there is at least one step"
     return best
 
@@ -162,12 +155,12 @@ def _prices_of_free_room(problem: RoomProblem, value: Float64) -> Float64:
     for kind in range(len(problem.free)):
         takers = problem.free_allowed[:, kind]
         wanted = (problem.demand * (problem.pods * takers)[:, None]).sum(axis=0)
-        ratio = np.where(problem.free[kind] > 0, wanted / np.maximum(problem.free[kind], 1e-9), 0.0)
+        ratio = np.where(problem.free[kind] > 0, wanted / np.maximum(problem.free[kind], TOLERANCE), 0.0)
         if ratio.max(initial=0.0) <= 1.0:
             continue
         r = int(ratio.argmax())
         worth = total((value * problem.pods)[takers])
-        prices[kind, r] = worth / max(float(wanted[r]), 1e-9)
+        prices[kind, r] = worth / max(float(wanted[r]), TOLERANCE)
     return prices
 
 
@@ -193,12 +186,12 @@ def _next(problem: RoomProblem, prices: _AmountPrices, at: np.ndarray, step: flo
     used = np.zeros((offers + kinds, problem.demand.shape[1]))
     there = at >= 0
     np.add.at(used, at[there], (problem.demand * problem.pods[:, None])[there])
-    load = used[:offers] / np.maximum(problem.capacity, 1e-9)
+    load = used[:offers] / np.maximum(problem.capacity, TOLERANCE)
     load[problem.capacity <= 0] = 0.0
     most = load.max(axis=1, keepdims=True)
     share = _normalized(prices.share * _grown(np.where(most > 0, step * load / np.maximum(most, 1e-300), 0.0)))
     wanted = used[offers:]
-    over = (wanted - problem.free) / np.maximum(np.maximum(wanted, problem.free), 1e-9)
+    over = (wanted - problem.free) / np.maximum(np.maximum(wanted, problem.free), TOLERANCE)
     return _AmountPrices(share, prices.free * _grown(step * 0.5 * over))
 
 

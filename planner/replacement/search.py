@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.gangs import gangs_of
+from trimtab.planner.model.tuning import GOOD_ENOUGH, TOLERANCE
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.earlier_parts import move_parts_forward
 from trimtab.planner.replacement.judge import (
@@ -37,9 +38,6 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
 WAYS: Final = (Way(0.1, 0.1), Way(1.0, 0.1), GREEDY)
-GOOD_ENOUGH: Final = 0.997
-"""Share of what all waves as one would save from which no other way is tried."""
-_TIE: Final = 1e-9
 
 
 class SearchOutcome(NamedTuple):
@@ -73,7 +71,7 @@ class ReplacementSearch:
             self._search.is_after_scale_down = False
             code = self._follow()
             found = tuple(self._search.waves[first:])
-            if best is None or self._sum(found) > self._sum(best) * (1 + _TIE):
+            if best is None or self._sum(found) > self._sum(best) * (1 + TOLERANCE):
                 best, stopped_by = found, code
             if self._sum(best) >= GOOD_ENOUGH * most or not self._search.may_begin():
                 break

@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import NodeGroupHealth
 

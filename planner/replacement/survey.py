@@ -17,28 +17,30 @@ from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
 from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, facts_of
-from trimtab.planner.facts import gang_budgets, pdb
-from trimtab.planner.facts.minimums import Spare, spare
-from trimtab.planner.facts.node_budgets import consolidation_of_nodes
-from trimtab.planner.facts.node_pools import pools_of_nodes, undisrupted_until_s
-from trimtab.planner.facts.nodes import being_deleted, eviction_rating, prices
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.node_limits import Spare, consolidation_of_nodes, spare
+from trimtab.planner.facts.nodes import (
+    eviction_rating,
+    group_prices,
+    pools_of_nodes,
+    prices,
+    undisrupted_until_s,
+)
 from trimtab.planner.facts.pdb import Exhausted
-from trimtab.planner.facts.readiness import may_start, unhealthy
-from trimtab.planner.facts.upcoming import overdue
+from trimtab.planner.facts.readiness import overdue, unhealthy
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
-from trimtab.planner.placement.limits import LimitInputs, Limits
+from trimtab.planner.placement.group_templates import GroupTemplates
+from trimtab.planner.placement.limits import Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
-from trimtab.planner.round.decision import Decided
-from trimtab.planner.round.request import DecisionRequest
+from trimtab.planner.round.decision import Decided, DecisionRequest, room_to_grow
 from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
-from trimtab.planner.snapshot.lookup import string_index
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
@@ -47,30 +49,18 @@ COSTS: Final = (AUTOSCALING_DISRUPTION_COST.key, DISRUPTION_COST.key)
 _MOST: Final = 2.0**31
 
 
-def undisrupted(snapshot: Snapshot, now_ns: int) -> Bool:
-    """Return the pods that are not to be disrupted now. bool[P]. Pods that have ended or are being deleted do not
-    count; those of DaemonSets and of nodes themselves do, as in Karpenter."""
-    found: Bool = undisrupted_until_s(snapshot) > now_ns // SECOND_NS
-    return found
-
-
 def disruption_ratings(snapshot: Snapshot, rating: Float64, priority: Int64) -> Float64:
     """Return the cost of evicting each pod, with the costs of its annotations. rating : float64[P] by deletion costs;
     priority : int64[S] of the specs. float64[P]. A cost that is not a number counts as absent."""
     pods, found = snapshot.pods, rating
     for key in COSTS:
-        mine = _entries(snapshot, key)
+        mine = np.flatnonzero(snapshot.pods.number_key == string_index(snapshot.strings, key))
         mine = mine[np.isfinite(pods.number[mine])]
         if len(mine):
             rows = pods.number_pod[mine]
             found = found.copy()
             found[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
     return found
-
-
-def _entries(snapshot: Snapshot, key: str) -> Int64:
-    """Return the places of an annotation among the numbers. int64."""
-    return np.flatnonzero(snapshot.pods.number_key == string_index(snapshot.strings, key))
 
 
 class ReplacementRequest(DecisionRequest[ReplacementSettings, pb.ReplacementState]):
@@ -115,7 +105,7 @@ class MovablePods(NamedTuple):
 
 class ReplacementContext(NamedTuple):
     """Everything known before any pod is moved. price : float64[N], NaN = unknown; there : bool[N], in the cluster
-    after the decisions before; leaving : bool[N], being deleted; ready : bool[N]; group_price : float64[G]; usable :
+    after the decisions before; group_price : float64[G]; usable :
     bool[G], the group may get new nodes for a replacement; takes_pods : bool[N], scale-down moves pods there; pool :
     int32[N] of `node_pools`; excluded : int32[G] `NodeGroupReason.Code`; budgets_now, budgets_later : int64[B]
     evictions that budgets allow in the first wave, and in later ones; unhealthy : why nothing goes, "" = it may.
@@ -126,8 +116,6 @@ class ReplacementContext(NamedTuple):
     facts: DrainFacts
     price: Float64
     there: Bool
-    leaving: Bool
-    ready: Bool
     verdicts: NodeVerdicts
     pods: MovablePods
     templates: GroupTemplates
@@ -152,19 +140,15 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     facts = facts_of(snapshot, request.cache, request.limits)
-    leaving = being_deleted(snapshot, request.now_ns)
-    ready = this.ready
+    leaving = request.leaving
     there = this.simulation.state.node_state[: len(leaving)] == OPEN
-    templates = group_templates(snapshot, settings.scale_up, leaving, request.now_ns, request.cache, request.limits)
-    limits = Limits(
-        LimitInputs(snapshot, templates, leaving, request.now_ns), this.settings.limits, settings.scale_up.max_new_nodes
-    )
-    group_price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    templates, limits = room_to_grow(this, settings.scale_up)
+    group_price = group_prices(snapshot.groups)
     excluded = _excluded(request, limits, group_price, known)
     under = facts.under
     moves = this.settings.gangs.move_running
-    budgets_now = gang_budgets.remaining(snapshot, request.cache, move_running=moves)
-    budgets_later = gang_budgets.refilled(snapshot, request.cache, move_running=moves)
+    budgets_now = pdb.remaining(snapshot, request.cache, move_running=moves)
+    budgets_later = pdb.refilled(snapshot, request.cache, move_running=moves)
     drawn = _moved_pods(request)
     pdb.use_up(under, budgets_now, drawn)
     codes = _judged(request, facts, pdb.exhausted(under, budgets_later, len(snapshot.budgets)))
@@ -175,8 +159,6 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         facts=facts,
         price=prices(snapshot),
         there=there & ~leaving,
-        leaving=leaving,
-        ready=ready,
         verdicts=_none(len(leaving)),
         pods=pods,
         templates=templates,
@@ -190,9 +172,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         budgets_now=budgets_now,
         budgets_later=budgets_later,
         unhealthy=unhealthy(
-            ~ready & ~leaving & ~may_start(snapshot, this.settings.readiness, request.now_ns),
-            settings.scale_down.max_unready_percentage / 100,
-            settings.scale_down.ok_unready_count,
+            snapshot, this.ready, leaving, this.settings.readiness, settings.scale_down, request.now_ns
         ),
     )
     return context._replace(verdicts=_verdicts(context, codes))
@@ -285,7 +265,7 @@ def _movable(request: ReplacementRequest, facts: DrainFacts, codes: UInt8) -> Mo
 def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
     """Return which nodes may go, and why others stay. The first that applies is the reason."""
     request, snapshot = context.request, context.request.snapshot
-    nodes, settings, count = snapshot.nodes, request.settings, len(context.leaving)
+    nodes, settings, count = snapshot.nodes, request.settings, len(context.request.leaving)
     at = _running_on(request, count)
     blocked = outcome.blocks(codes) & (at >= 0)
     rows = np.flatnonzero(blocked)[::-1]
@@ -301,14 +281,14 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
     whole = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[nodes.group]
     left = context.spare
     too_much = np.any((left.amount > 0) & (left.amount > left.amount_left), axis=1)
-    not_ready = ~context.ready & (not settings.scale_down.unready_enabled)
+    not_ready = ~request.round.ready & (not settings.scale_down.unready_enabled)
     no, why = ReplacementLimit.NODE_NOT_REMOVABLE, UnremovableReason
     limit, unremovable = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     consolidation = consolidation_of_nodes(snapshot, settings.scale_down)
     for mask, code, reason in (
         (nodes.group < 0, no, why.NOT_AUTOSCALED),
         (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN, 0),
-        (context.leaving, no, why.CURRENTLY_BEING_DELETED),
+        (context.request.leaving, no, why.CURRENTLY_BEING_DELETED),
         (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT, 0),
         (nodes.scale_down_disabled, no, why.SCALE_DOWN_DISABLED_ANNOTATION),
         (consolidation == pb.Consolidation.NEVER, no, why.NOT_CONSOLIDATED),
@@ -350,13 +330,13 @@ def _received(context: ReplacementContext) -> Bool:
     """Return the nodes on which other decisions than scale-down, or the pods that wait, have placed pods, and those
     that start for some. bool[N]."""
     request = context.request
-    this, snapshot, count = request.round, request.snapshot, len(context.leaving)
+    this, snapshot, count = request.round, request.snapshot, len(context.request.leaving)
     at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
     is_moved = at[:known] != snapshot.pods.node
-    by_scale_down = ~take_or(context.there | context.leaving, snapshot.pods.node, True)
+    by_scale_down = ~take_or(context.there | context.request.leaving, snapshot.pods.node, True)
     moved = at[:known][is_moved & ~by_scale_down]
     evicted = at[known : known + len(this.evictions)]
-    received = starting_for_pods(this, context.leaving)
+    received = starting_for_pods(this)
     for nodes in (moved, evicted):
         received[nodes[(nodes >= 0) & (nodes < count)]] = True
     return received
@@ -369,7 +349,7 @@ def _young(context: ReplacementContext) -> Bool:
     settings, nodes, pods = request.settings, snapshot.nodes, snapshot.pods
     general = settings.consolidate_after_ns
     if not general and not any(settings.consolidate_after_ns_of.values()):
-        return np.zeros(len(context.leaving), bool)
+        return np.zeros(len(context.request.leaving), bool)
     by_group = [settings.consolidate_after_ns_of.get(group.id, general) for group in snapshot.groups]
     after_ns: Int64 = take_or(np.array(by_group, np.int64), nodes.group, general)
     young = (nodes.created_ns > 0) & (request.now_ns - nodes.created_ns < after_ns)
@@ -384,9 +364,9 @@ def _protected(context: ReplacementContext, at: Int32) -> tuple[Bool, Int32]:
     """Return the nodes that are not to be disrupted, bool[N], and the first pod of each that must not be, int32[N],
     -1 = none. at : int32[P] the node of each running pod."""
     request, snapshot = context.request, context.request.snapshot
-    pod = np.full(len(context.leaving), -1, np.int32)
+    pod = np.full(len(context.request.leaving), -1, np.int32)
     if not request.settings.do_not_disrupt:
         return np.zeros(len(pod), bool), pod
-    rows = np.flatnonzero(undisrupted(snapshot, request.now_ns) & (at >= 0))[::-1]
+    rows = np.flatnonzero((undisrupted_until_s(snapshot) > request.now_ns // SECOND_NS) & (at >= 0))[::-1]
     pod[at[rows]] = rows
     return snapshot.nodes.do_not_disrupt | (pod >= 0), pod

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import TOLERANCE
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 NOT_OPEN = -1
@@ -45,9 +46,9 @@ class Target(NamedTuple):
         rows, row = np.unique(self.new[here], return_inverse=True)
         takes = np.zeros((len(rows), len(classes)), np.int64)
         np.add.at(takes, (row.reshape(-1), column), self.room[here])
-        worth = np.maximum(self.value[classes], 1e-12)
+        worth = np.maximum(self.value[classes], TOLERANCE)
         group, left = self.group_of[rows], may_add.copy()
-        cost, found = np.maximum(price[group], 1e-12), list[int]()
+        cost, found = np.maximum(price[group], TOLERANCE), list[int]()
         # A new node takes no more than before of the pods that are left, so only the first of the queue is valued anew.
         gains = (np.minimum(takes, need) * worth).sum(axis=1) / cost
         queue = [(-gain, one) for one, gain in enumerate(gains.tolist()) if gain > 0]

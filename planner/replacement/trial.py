@@ -9,14 +9,21 @@ places that its own pods leave, or else all are placed anew on the nodes that th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.candidates import with_similar_rows_joined
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
-from trimtab.planner.cheapest.similar_rows import with_similar_rows_joined
 from trimtab.planner.model.settings.search import BEST
+from trimtab.planner.model.tuning import (
+    KEPT_NODES_TRIED,
+    MANY_CELLS,
+    MANY_PODS,
+    REPEATED_OPENINGS,
+    TRIAL_ROWS,
+)
 from trimtab.planner.new_nodes.planned_nodes import RowsOfPods, planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
@@ -31,15 +38,6 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-
-MANY_PODS: Final = 64
-"""Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
-MANY_CELLS: Final = 2048
-"""Rows of pods times groups, likewise: else a trial with 40 pods and 100 groups takes 0.3 s."""
-MOST_ROWS: Final = 300
-"""Rows of pods above which similar ones are joined. That costs some 0.2 % of the price, and saves most of the time."""
-MOST_ORDERS: Final = 3
-"""How many times new nodes are opened for pods that have found no room."""
 
 
 class Trial(NamedTuple):
@@ -102,7 +100,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
     allowed[opened] = True
     place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, pods)
     left, too_many = unplaced(state, pods), 0.0
-    for _ in range(MOST_ORDERS):
+    for _ in range(REPEATED_OPENINGS):
         if not len(left):
             break
         more, too_many = _open_nodes(bench, left, group_of)
@@ -165,7 +163,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     cells = len(problem.pods) * int(np.count_nonzero(problem.most))
     is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
     if is_large and search.replacement_work < BEST.replacement_work:
-        problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
+        problem, joined = with_similar_rows_joined(problem, TRIAL_ROWS)
         row_of = joined[row_of]
         search = search.for_one_of_many(MANY_PODS**2)
     until = PlanBounds(request.limits, request.round.work.time_left, search)
@@ -216,12 +214,6 @@ def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
     return node
 
 
-KEEPING_WORK: Final = 1 << 16
-"""Work of all tries for a wave, as that of trials: 128 each, and one for each pod that moves. Some 10 ms."""
-MOST_TRIED: Final = 32
-"""Nodes that are tried, those first whose pods cost most to move."""
-
-
 def pairs_alike(bench: Bench, trial: Trial) -> Iterator[tuple[int, int]]:
     """Yield (node that leaves, position of a new node of its group), the nodes first whose pods cost most to move; of
     several new nodes the last, which is usually the one with the fewest pods. Ties go to the earlier node.
@@ -230,7 +222,7 @@ def pairs_alike(bench: Bench, trial: Trial) -> Iterator[tuple[int, int]]:
     group = context.request.snapshot.nodes.group[trial.leaving]
     last = {one: at for at, one in enumerate(trial.group_of)}
     order = np.argsort(-context.pods.cost[trial.leaving], kind="stable")
-    for at in order[np.isin(group[order], list(last))][:MOST_TRIED].tolist():
+    for at in order[np.isin(group[order], list(last))][:KEPT_NODES_TRIED].tolist():
         yield int(trial.leaving[at]), last[int(group[at])]
 
 

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.common.kubernetes.signals.table import SPOT_LABELS
-from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.facts.node_budgets import ActiveNodeBudget, active_budgets
+from trimtab.planner.facts.labels import LabelIndex
+from trimtab.planner.facts.node_limits import ActiveNodeBudget, active_budgets
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 from trimtab.v1.reason_pb2 import ReplacementLimit
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -152,7 +152,7 @@ class _Left(NamedTuple):
 
 def limit_use(context: ReplacementContext) -> LimitUse:
     """Return what each node uses of limits. O(P + N), vectorised but for the lists."""
-    pods, under, count = context.pods, context.facts.under, len(context.leaving)
+    pods, under, count = context.pods, context.facts.under, len(context.request.leaving)
     node = np.repeat(np.arange(count), np.diff(pods.offsets))[pods.evicted]
     moved = pods.pods[pods.evicted]
     lengths, at = under.offsets[moved + 1] - under.offsets[moved], entries_of(under.offsets, moved)
@@ -175,7 +175,7 @@ def limit_use(context: ReplacementContext) -> LimitUse:
 def _node_budgets(context: ReplacementContext) -> list[ActiveNodeBudget]:
     """Return the budgets for nodes that hold now. Nodes that are being deleted or not ready count already."""
     request = context.request
-    busy = context.leaving | ~context.ready
+    busy = context.request.leaving | ~context.request.ready
     return active_budgets(request.snapshot, request.settings.budgets, context.pods.evictions == 0, busy, request.now_ns)
 
 

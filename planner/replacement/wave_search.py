@@ -17,6 +17,19 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import (
+    CLEAR_SHARES,
+    EXCHANGE_POOL,
+    FOLLOWED_NEW_NODES,
+    KEEPING_WORK,
+    LOST_SHARE,
+    MOST_SUBSETS,
+    REPAIRS,
+    SET_SIZES,
+    SPARE_SHARE,
+    TRIAL_WORK,
+    WAVE_WORK_SHARES,
+)
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
@@ -35,7 +48,6 @@ from trimtab.planner.replacement.judge import (
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target
 from trimtab.planner.replacement.trial import (
-    KEEPING_WORK,
     Bench,
     Trial,
     pairs_alike,
@@ -49,15 +61,6 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
-
-SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
-"""Numbers of nodes of the sets tried of each order."""
-MOST_SUBSETS: Final = 5
-"""Candidates of which all sets are tried."""
-CLEAR_SHARES: Final = (0.5, 0.6)
-"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
-POOL: Final = 24
-"""Nodes that are tried in exchange for others."""
 
 
 class CandidateSets:
@@ -94,7 +97,7 @@ class CandidateSets:
                 if len(some) <= most and self._limits.admit(some):
                     yield some
             return
-        for size in SIZES:
+        for size in SET_SIZES:
             for chosen in self.whole:
                 if size < len(chosen):
                     yield np.sort(chosen[:size])
@@ -103,13 +106,13 @@ class CandidateSets:
         """Return other candidates to try, the most promising first. int32."""
         found: list[int] = []
         there = set(leaving.tolist())
-        for at in range(POOL):
+        for at in range(EXCHANGE_POOL):
             for order in self._first[:3]:
                 node = int(order[at]) if at < len(order) else -1
                 if node >= 0 and node not in there:
                     found.append(node)
                     there.add(node)
-        return np.array(found[:POOL], np.int32)
+        return np.array(found[:EXCHANGE_POOL], np.int32)
 
     def _ordered(self) -> list[Int32]:
         """Return the candidates in several orders, most promising first. int32 each."""
@@ -128,20 +131,10 @@ class CandidateSets:
         return found
 
 
-WORK_OF_TRIAL: Final = 128
-LOST_SHARE: Final = 0.5
-"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
 LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
 """Trials of a wave, whatever the budget of work of the wave."""
-MOST_FOLLOWED: Final = 256
-"""New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
 MOST_DISRUPTIONS: Final = 1 << 32
 """Disruptions of a budget that count of each later wave, so that sums stay numbers of 64 bits."""
-SHARES: Final = 2
-"""How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
-SPARE_SHARE: Final = 0.05
-"""Share of the nodes that are left out besides, if too many new ones were needed."""
-_REPAIRS: Final = 3
 
 
 class ReplacementWaves:
@@ -153,7 +146,7 @@ class ReplacementWaves:
         request = context.request
         self.packer = packer(request.round.simulation, request.growth)
         self.spots, self.limit_use = SpotNodes(context), limit_use(context)
-        groups, count = len(request.snapshot.groups), len(context.leaving)
+        groups, count = len(request.snapshot.groups), len(context.request.leaving)
         self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
         self._gone = np.zeros(0, np.int32)
         self.fixed = np.zeros(count, bool)
@@ -179,7 +172,7 @@ class ReplacementWaves:
         self.rank[pods] = np.arange(len(pods))
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
-        self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
+        self._least_saving_per_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
 
     def may_begin(self) -> bool:
         """Return whether there is time and work left for another way."""
@@ -239,12 +232,12 @@ class ReplacementWaves:
             if node < 0:
                 break
             passed.add(node)
-            work -= WORK_OF_TRIAL + len(best.trial.pods)
+            work -= TRIAL_WORK + len(best.trial.pods)
             trial = with_node_kept(self._bench, best.trial, node, new)
             value = value_of(self.context, trial.leaving, trial.group_of) if trial is not None else best.value
             if trial is None or not len(trial.leaving) or self._breaks_limit(trial, value):
                 continue
-            best = JudgedWave(trial, value, best.rank + self._price_of_cost * (best.value.cost - value.cost))
+            best = JudgedWave(trial, value, best.rank + self._least_saving_per_cost * (best.value.cost - value.cost))
         return best
 
     def _breaks_limit(self, trial: Trial, value: Value) -> int:
@@ -257,7 +250,7 @@ class ReplacementWaves:
         context = self.context
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self.waves)
-        self._wave_work = min(self._work, SHARES * self._work // waves_left)
+        self._wave_work = min(self._work, WAVE_WORK_SHARES * self._work // waves_left)
         self._limits = self.limits_of_wave()
         price = context.price
         may_go = (context.verdicts.limit == 0) & (price > 0) & ~self.fixed
@@ -324,7 +317,7 @@ class ReplacementWaves:
 
     def _new_bench(self, may_go: Bool) -> Bench:
         context, state = self.context, self.packer.simulation.state
-        there = context.there & context.ready
+        there = context.there & context.request.ready
         there[self._gone] = False
         stays = np.flatnonzero(there & ~may_go)
         self._room = np.zeros(len(state.node_state), bool)
@@ -352,7 +345,7 @@ class ReplacementWaves:
 
     def _better(self, best: JudgedWave | None, leaving: Int32, seen: set[bytes]) -> JudgedWave | None:
         """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
-        for _ in range(_REPAIRS):
+        for _ in range(REPAIRS):
             if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
                 return best
             seen.add(leaving.tobytes())
@@ -371,11 +364,11 @@ class ReplacementWaves:
         self._wave_trials += 1
         self.tried[leaving] = True
         target, tries = self.target, list[tuple[JudgedWave | None, Int32]]()
-        if target is not None and len(target.group_of) <= MOST_FOLLOWED:
+        if target is not None and len(target.group_of) <= FOLLOWED_NEW_NODES:
             tries = [self._judged(leaving, room, target) for room in self._rooms]
         if all(judged is None for judged, _ in tries):
             tries += [self._judged(leaving, room, None) for room in self._rooms]
-        spent = len(tries) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        spent = len(tries) * (TRIAL_WORK + int(context.pods.evictions[leaving].sum()))
         if any(judged is None or judged.trial.group_of for judged, _ in tries):
             spent += int(self._bench.may_add.astype(bool).sum())
         self._work -= spent
@@ -402,7 +395,7 @@ class ReplacementWaves:
         if limit:
             self.broken = limit if value.saving > 0 or not self.broken else self.broken
             return None, leaving[:0]
-        rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
+        rank = worth(context, value) - self._lost(trial) - self._least_saving_per_cost * value.cost
         if target is not None:
             rank = self._promise(target, trial, rank)
         return JudgedWave(trial, value, rank), leaving[:0]
@@ -452,7 +445,7 @@ class ReplacementWaves:
             if self._limits.admit(more):
                 best = self._better(best, more, seen) or best
         if best is before:
-            for node in pool[: POOL // 3].tolist():
+            for node in pool[: EXCHANGE_POOL // 3].tolist():
                 for other in order[:4].tolist():
                     swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
                     if self._limits.admit(swapped):

@@ -7,19 +7,74 @@ state, notes, logs, metrics and the warm-up follow from the table.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from google.protobuf.message import Message
 
+from trimtab.planner.model.execution import RequestLimits
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
+from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.round import Round, RoundInput
 from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.columns import Int32, Snapshot
+from trimtab.planner.snapshot.caches import KeyedCache, SnapshotCache
+from trimtab.planner.snapshot.columns import Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
+Settings = TypeVar("Settings")
+State = TypeVar("State")
 
-def _nothing() -> None:
-    """Leave the simulation unchanged."""
+
+class DecisionRequest(NamedTuple, Generic[Settings, State]):
+    """The round, the settings of a decision, and its state of the last answer, None = first loop."""
+
+    round: Round
+    settings: Settings
+    state: State | None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the round."""
+        return self.round.snapshot
+
+    @property
+    def now_ns(self) -> int:
+        """The time of the round, Unix nanoseconds."""
+        return self.round.now_ns
+
+    @property
+    def leaving(self) -> Bool:
+        """Which nodes of the snapshot are being deleted. bool[N]."""
+        return self.round.leaving
+
+    @property
+    def ready(self) -> Bool:
+        """Which nodes of the snapshot are ready. bool[N]."""
+        return self.round.ready
+
+    @property
+    def cache(self) -> SnapshotCache:
+        """Cache of values of the snapshot."""
+        return self.round.work.cache
+
+    @property
+    def limits(self) -> RequestLimits:
+        """Limits of the request, on time and memory."""
+        return self.round.work.limits
+
+    @property
+    def encodings(self) -> KeyedCache:
+        """Cache of encodings of the same content."""
+        return self.round.work.encodings
+
+
+def room_to_grow(this: Round, settings: ScaleUpSettings) -> tuple[GroupTemplates, Limits]:
+    """Return the template of each node group, and how many nodes each may get."""
+    work, snapshot = this.work, this.snapshot
+    templates = group_templates(snapshot, settings, this.leaving, this.now_ns, work.cache, work.limits)
+    cluster = LimitInputs(snapshot, templates, this.leaving, this.now_ns)
+    return templates, Limits(cluster, this.settings.limits, settings.max_new_nodes)
 
 
 class Summary(NamedTuple):
@@ -43,6 +98,10 @@ class NodeChange(NamedTuple):
 
 
 NO_CHANGE: Final = NodeChange(np.zeros(0, np.int32))
+
+
+def _nothing() -> None:
+    """Leave the simulation unchanged."""
 
 
 def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:

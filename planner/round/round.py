@@ -1,27 +1,52 @@
 """One round: the common input of all decisions of a plan. The decisions of a plan work on one simulation, one after the
 other. The moves of a decision (placeholders and pods placed, nodes opened or drained) stay for the next one; before the
 first, every running pod is on its node and awaited pods (recent evictions) are on none. Reads no clock: the time comes
-with the request.
+with the request, and the caller provides tools (`Work`): a stop-watch, a bound, two caches.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.pods import awaited
 from trimtab.planner.facts.readiness import is_ready
-from trimtab.planner.facts.recent_evictions import awaited
+from trimtab.planner.model.execution import SEQUENTIAL, UNLIMITED, Parallel, RequestLimits
 from trimtab.planner.model.settings import PlannerSettings
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.waiting import place_where
-from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth
 from trimtab.planner.simulation.log import commit, with_larger_log
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
+from trimtab.planner.snapshot.caches import UNCACHED, WRITE_ALWAYS, KeyedCache, SnapshotCache
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
+
+
+def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
+    """Measure nothing."""
+    return nullcontext()
+
+
+class Work(NamedTuple):
+    """stage : context of a named stage, which may raise if nobody waits for the answer any more;
+
+    time_left : False once a simulation should stop, None = no bound; cache : values of the snapshot; limits : see
+    `RequestLimits`; encodings : bytes of the same content; parallel : see `Parallel`;
+    ends_request : errors that `stage` and `limits` raise.
+    """
+
+    stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
+    time_left: Callable[[], bool] | None = None
+    cache: SnapshotCache = UNCACHED
+    limits: RequestLimits = UNLIMITED
+    encodings: KeyedCache = WRITE_ALWAYS
+    parallel: Parallel = SEQUENTIAL
+    ends_request: tuple[type[Exception], ...] = ()
 
 
 class SimulationFactory(Protocol):
@@ -181,6 +206,11 @@ class Round:
     def in_time(self) -> bool:
         """Return whether there is time left."""
         return self.work.time_left is None or self.work.time_left()
+
+    @cached_property
+    def leaving(self) -> Bool:
+        """Which nodes of the snapshot are being deleted. bool[N]."""
+        return being_deleted(self.snapshot, self.now_ns)
 
     @cached_property
     def ready(self) -> Bool:

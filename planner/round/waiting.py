@@ -1,4 +1,7 @@
-"""Places the pods of a round that wait, before a decision looks at the room that is left. The moves stay."""
+"""The pods of a round that wait: their places, before a decision looks at the room that is left (the moves stay); and
+nodes that were ordered for such pods and may be of no use: those that came since the order, on which no pod is and none
+is planned.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,31 +10,31 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.facts.readiness import may_start
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.caches import SnapshotKey
-from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
-def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", leaving: Bool, pending: Int32) -> None:
+def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", pending: Int32) -> None:
     """Place the pods of nodes being deleted, recently evicted pods and pending ones, as far as they have room on nodes,
-    upcoming ones included. A gang has places for its minimum, or none. code : of the decision; leaving : bool[N], nodes
-    being deleted; pending : int32. O(P).
+    upcoming ones included. A gang has places for its minimum, or none. code : of the decision; pending : int32. O(P).
     """
     gangs = gangs_of(this.snapshot, this.work.cache)
     if gangs:
         pending = pending[~np.isin(pending, _placed_elsewhere(gangs))]
     simulation, settings = this.simulation, this.settings
-    moving = pods_to_move(this.snapshot, leaving, settings.expendable_priority)
-    close_leaving(simulation, leaving, moving)
+    moving = pods_to_move(this.snapshot, this.leaving, settings.expendable_priority)
+    close_leaving(simulation, this.leaving, moving)
     first = simulation.pod_count
     evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
     if not (len(moving) or len(evicted) or len(pending)):
         return
-    where = places(simulation, this.ready & ~leaving, this.growth_of(code).upcoming)
+    where = places(simulation, this.ready & ~this.leaving, this.growth_of(code).upcoming)
     place_waiting(simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
     _take_off_broken(simulation.state, gangs)
 
@@ -65,12 +68,12 @@ def pods_that_wait(snapshot: Snapshot, least_priority: int) -> Int32:
     return np.flatnonzero(waits & (snapshot.spec_priorities() >= least_priority)[pods.spec]).astype(np.int32)
 
 
-def starting_for_pods(this: Round, leaving: Bool) -> Bool:
+def starting_for_pods(this: Round) -> Bool:
     """Return the starting nodes that have to come for the pods which the plan has placed on upcoming nodes: of each
-    group, as many as have pods, the first by name. bool[N]. leaving : bool[N], nodes being deleted.
+    group, as many as have pods, the first by name. bool[N].
     """
     snapshot, rules = this.snapshot, this.settings.readiness
-    needed = may_start(snapshot, rules, this.now_ns) & ~this.ready & ~leaving & (snapshot.nodes.group >= 0)
+    needed = may_start(snapshot, rules, this.now_ns) & ~this.ready & ~this.leaving & (snapshot.nodes.group >= 0)
     growth, at = this.growth_of(0), this.simulation.state.pod_node
     if not needed.any() or not len(growth.upcoming):
         return np.zeros(len(needed), bool)
@@ -80,3 +83,24 @@ def starting_for_pods(this: Round, leaving: Bool) -> Bool:
     for group in np.unique(snapshot.nodes.group[rows]).tolist():
         needed[rows[snapshot.nodes.group[rows] == group][count[group] :]] = False
     return needed
+
+
+def nodes_in_use(this: Round, state: SimulationState) -> Bool:
+    """Return which nodes have pods other than those that belong to each node, or are being deleted. bool[N']."""
+    pods = this.snapshot.pods
+    counts = np.zeros(len(state.pod_node), bool)
+    counts[: len(pods.flags)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
+    counts[len(pods.flags) : len(pods.flags) + len(this.evictions) + len(this.placeholders)] = True
+    at = state.pod_node[counts]
+    found = np.zeros(len(state.node_state), bool)
+    found[: len(this.leaving)] = this.leaving
+    found[at[at >= 0]] = True
+    return found
+
+
+def unused_since(snapshot: Snapshot, group: int, since_s: int, in_use: Bool) -> Int64:
+    """Return the nodes of a group that were created since a time, Unix seconds, and are not in use : bool[N'],
+    ascending."""
+    nodes = snapshot.nodes
+    since = (nodes.group == group) & (nodes.created_ns >= since_s * SECOND_NS)
+    return np.flatnonzero(since & ~in_use[: len(nodes.name)])

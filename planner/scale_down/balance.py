@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.balanced_parts import Parts
+from trimtab.planner.facts.similarity import Parts
 from trimtab.planner.scale_down.kernels.balance import level_order
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from trimtab.planner.drainability import rules
 from trimtab.planner.drainability.pod_columns import PodDrainColumns, drain_columns, of_rows
-from trimtab.planner.facts.node_budgets import holds
-from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.node_limits import holds
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.placement.state_columns import UnreadableStateError, column
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, at_time
@@ -63,7 +62,7 @@ def key_of(request: ScaleDownRequest) -> PlanKey | None:
     state = b"" if request.state is None else sha256(request.state.SerializeToString(deterministic=True)).digest()
     waits = cooldown(request.snapshot.groups, request.settings, request.now_ns).groups
     times = (
-        being_deleted(request.snapshot, request.now_ns).tobytes(),
+        this.leaving.tobytes(),
         bytes(map(bool, waits)),
         bytes(holds(budget, request.now_ns) for budget in this.settings.disruption_budgets),
         failed,

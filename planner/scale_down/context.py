@@ -11,30 +11,22 @@ import numpy as np
 
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
-from trimtab.planner.facts.balanced_parts import divide
-from trimtab.planner.facts.gang_budgets import remaining
 from trimtab.planner.facts.gangs import gangs_of
-from trimtab.planner.facts.minimums import Spare, spare
-from trimtab.planner.facts.node_budgets import ActiveNodeBudget, active_budgets
-from trimtab.planner.facts.nodes import being_deleted, eviction_costs
-from trimtab.planner.facts.pdb import BudgetMembership
-from trimtab.planner.facts.readiness import may_start, unhealthy
-from trimtab.planner.facts.utilization import Float64, NodeUse, Utilization, measure
+from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare, active_budgets, spare
+from trimtab.planner.facts.nodes import eviction_costs
+from trimtab.planner.facts.pdb import BudgetMembership, remaining
+from trimtab.planner.facts.readiness import unhealthy
+from trimtab.planner.facts.similarity import divide
+from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from trimtab.planner.placement.waiting import pods_with_room
-from trimtab.planner.round.request import DecisionRequest
+from trimtab.planner.round.decision import DecisionRequest
 from trimtab.planner.scale_down.balance import Balance
 from trimtab.planner.scale_down.eligibility import Cooldown, cooldown
 from trimtab.planner.scale_down.state import PreviousLoop, Slack, UndoneDrains, judged, recall
-from trimtab.planner.snapshot.columns import (
-    Bool,
-    Int32,
-    Int64,
-    Snapshot,
-    UInt8,
-)
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import plan_pb2 as pb
 
 ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownState]
@@ -42,13 +34,10 @@ ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownSta
 
 
 class NodeContext(NamedTuple):
-    """Nodes before any pod is moved. leaving : bool[N], being deleted; ready : bool[N], see `facts.nodes`; use :
-    requests on them; eviction_cost : float64[N] of the pods to move; spare : the rest above the minimums; has_pods :
-    bool[N], pods have to move; budgets : for nodes, those that hold now.
+    """Nodes before any pod is moved. use : requests on them; eviction_cost : float64[N] of the pods to move; spare :
+    the rest above the minimums; has_pods : bool[N], pods have to move; budgets : for nodes, those that hold now.
     """
 
-    leaving: Bool
-    ready: Bool
     utilization: Utilization
     use: NodeUse
     eviction_cost: Float64
@@ -119,11 +108,11 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
         notes=notes,
         nodes=nodes,
         pods=pods,
-        unhealthy=_unhealthy(request, nodes.ready, nodes.leaving),
+        unhealthy=_unhealthy(request),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
-        balance=_balance(request, nodes.leaving),
+        balance=_balance(request),
         basis=basis(snapshot, settings, general),
-        slack=_slack(request, previous, nodes.leaving, pods.columns),
+        slack=_slack(request, previous, pods.columns),
     )
 
 
@@ -159,30 +148,28 @@ def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
 def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipped: Bool) -> NodeContext:
     """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
     snapshot, general = request.snapshot, request.round.settings
-    leaving = being_deleted(snapshot, request.now_ns)
-    ready = request.round.ready
-    has_pods = np.zeros(len(leaving), bool)
+    has_pods = np.zeros(len(snapshot.nodes.name), bool)
     has_pods[snapshot.pods.node[pods.needs_place]] = True
     uncounted = skipped | rules.is_long_terminating(pods.columns)
     return NodeContext(
-        leaving=leaving,
-        ready=request.round.ready,
         utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
-        spare=spare(snapshot, general.limits, leaving),
+        spare=spare(snapshot, general.limits, request.leaving),
         has_pods=has_pods,
-        budgets=active_budgets(snapshot, general.disruption_budgets, ~has_pods, leaving | ~ready, request.now_ns),
+        budgets=active_budgets(
+            snapshot, general.disruption_budgets, ~has_pods, request.leaving | ~request.ready, request.now_ns
+        ),
     )
 
 
 def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownContext:
     """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
-    nodes, pods = earlier.nodes, earlier.pods
+    pods = earlier.pods
     return earlier._replace(
         request=request,
         pods=pods._replace(columns=pods.columns._replace(now_s=request.now_ns // SECOND_NS)),
-        unhealthy=_unhealthy(request, nodes.ready, nodes.leaving),
+        unhealthy=_unhealthy(request),
         cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
     )
 
@@ -190,19 +177,17 @@ def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownCo
 def nodes_with(context: ScaleDownContext, mask: Bool) -> Bool:
     """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
     node = context.request.snapshot.pods.node
-    found = np.zeros(len(context.nodes.leaving), bool)
+    found = np.zeros(len(context.request.leaving), bool)
     found[node[mask & (node >= 0)]] = True
     return found
 
 
-def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
-    """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
-    settings, rules = request.settings, request.round.settings.readiness
-    starting = may_start(request.snapshot, rules, request.now_ns)
-    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_percentage / 100, settings.ok_unready_count)
+def _unhealthy(request: ScaleDownRequest) -> str:
+    rules = request.round.settings.readiness
+    return unhealthy(request.snapshot, request.ready, request.leaving, rules, request.settings, request.now_ns)
 
 
-def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
+def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainColumns) -> Slack | None:
     """Return the condition of slack, and the result of the last drain. O(P) if there is slack."""
     count = len(request.round.placeholders)
     if not count:
@@ -211,17 +196,17 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, col
     node = simulation.state.pod_node[-count:]
     lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
-    found = Slack(lacking, bool(leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
+    found = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
     return found._replace(undone=judged(previous.undone, found, request.now_ns))
 
 
-def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
+def _balance(request: ScaleDownRequest) -> Balance | None:
     """Return what has to stay balanced, if a setting requires it."""
     settings = request.settings
     if not settings.balance:
         return None
     general = request.round.settings
-    return Balance(divide(request.snapshot, leaving, general.similarity), general.max_balance_difference)
+    return Balance(divide(request.snapshot, request.leaving, general.similarity), general.max_balance_difference)
 
 
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:

@@ -299,7 +299,7 @@ def _result(
         return Outcome.SCALE_DOWN_THROTTLED
     if len(found.accepted) == 0:
         return Outcome.SCALE_DOWN_NO_CANDIDATES
-    if context.nodes.leaving.any() or context.request.snapshot.deletions:
+    if context.request.leaving.any() or context.request.snapshot.deletions:
         return Outcome.SCALE_DOWN_IN_PROGRESS
     return Outcome.SCALE_DOWN_NO_NODE_DELETED
 

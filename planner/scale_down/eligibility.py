@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.minimums import Spare
-from trimtab.planner.facts.node_budgets import consolidation_of_nodes
+from trimtab.planner.facts.node_limits import Spare, consolidation_of_nodes
 from trimtab.planner.facts.utilization import Utilization
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo

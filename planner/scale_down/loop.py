@@ -16,10 +16,9 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from trimtab.planner.drainability import outcome, rules
-from trimtab.planner.facts import gang_budgets, pdb
-from trimtab.planner.facts.node_budgets import closed
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.node_limits import closed
 from trimtab.planner.facts.nodes import prices
-from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.placement.kernels.search import Search
 from trimtab.planner.placement.waiting import take_out, unplaced
 from trimtab.planner.scale_down import eligibility
@@ -61,7 +60,7 @@ from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.v1 import reason_pb2
 
@@ -166,7 +165,7 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
     """
     request = context.request
     moves = request.round.settings.gangs.move_running
-    refilled = gang_budgets.refilled(request.snapshot, request.cache, move_running=moves)
+    refilled = pdb.refilled(request.snapshot, request.cache, move_running=moves)
     if context.request.settings.max_waves < 2:
         return LaterCandidates(NONE, NONE, refilled)
     first, later = context.previous.unneeded, context.previous.later
@@ -186,7 +185,7 @@ class _Moving(NamedTuple):
 
 def _moving(context: ScaleDownContext) -> _Moving:
     groups = context.groups
-    node_count = len(context.nodes.leaving)
+    node_count = len(context.request.leaving)
     members = groups.members[: groups.offsets[node_count]]
     moves = context.pods.needs_place & (context.pods.codes <= outcome.DRAIN_OK)
     # Placeholders move like pods of a controller.
@@ -210,7 +209,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
         hint=_extended(context.previous.hint, all_pods, -1),
         search=Search(
             order=_search_order(context, candidates),
-            allowed=_extended(~context.nodes.leaving & context.nodes.ready, all_nodes, False),
+            allowed=_extended(~context.request.leaving & context.request.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
@@ -258,7 +257,7 @@ def _search_order(context: ScaleDownContext, candidates: Int32) -> Int32:
 
 def _staying(context: ScaleDownContext, candidates: Int32) -> Int32:
     """Return the nodes that are not candidates, cyclically from where the last search stopped. int32."""
-    is_candidate = np.zeros(len(context.nodes.leaving), bool)
+    is_candidate = np.zeros(len(context.request.leaving), bool)
     is_candidate[candidates] = True
     staying = np.flatnonzero(~is_candidate)
     start = int(np.searchsorted(staying, max(context.previous.search_start, 0)))
@@ -280,17 +279,17 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
     """Return by node why it is not a candidate, 0 = it is one. uint8[N]."""
     request = context.request
     failed = context.previous.failed
-    recent = np.zeros(len(context.nodes.leaving), bool)
+    recent = np.zeros(len(context.request.leaving), bool)
     recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
     every = np.arange(len(recent), dtype=np.int32)
     cooling = context.cooldown.of_nodes(request.snapshot.nodes.group) & ~of_no_use(request.round, every)
     findings = NodeFindings(
         recent,
-        context.nodes.leaving,
+        context.request.leaving,
         blocked,
         cooling,
         promised_nodes(context),
-        context.nodes.ready,
+        context.request.ready,
         _filled(context),
         context.nodes.utilization,
         context.nodes.spare,
@@ -303,9 +302,9 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
 
 def _filled(context: ScaleDownContext) -> Bool:
     """Return the nodes of the last plan that evicted pods may have filled, now or in an earlier loop. bool[N]."""
-    filled, previous = np.zeros(len(context.nodes.leaving), bool), context.previous
+    filled, previous = np.zeros(len(context.request.leaving), bool), context.previous
     filled[previous.filled] = True
-    if context.nodes.leaving.any() or context.request.snapshot.recent_evictions:
+    if context.request.leaving.any() or context.request.snapshot.recent_evictions:
         filled[previous.planned()] = True
     return filled
 
@@ -350,7 +349,7 @@ def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: Dr
     snapshot = context.request.snapshot
     use = context.nodes.use
     of_class = simulation.state.pod_class[problem.pods]
-    moving = np.zeros((len(VOLUME), len(context.nodes.leaving)), np.int64)
+    moving = np.zeros((len(VOLUME), len(context.request.leaving)), np.int64)
     room = snapshot.nodes.allocatable[:, VOLUME].T
     used = use.used[list(VOLUME)].astype(np.int64)
     held = np.flatnonzero(problem.pods >= len(snapshot.pods.spec))
@@ -362,7 +361,7 @@ def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: Dr
         np.cumsum(requests, out=upto[1:])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
         np.add.at(used[q], node, requests[held])
-    of_all = capacity_use(room, used, moving, context.nodes.leaving)
+    of_all = capacity_use(room, used, moving, context.request.leaving)
     return _with_own_places(of_all, moving, simulation, problem)
 
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.node_budgets import beyond
+from trimtab.planner.facts.node_limits import beyond
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
@@ -199,7 +199,7 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     """Select the nodes that go now. since_ns : int64[U] since when they are unneeded. O(U log U)."""
     request = context.request
     snapshot, settings = request.snapshot, request.settings
-    ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
+    ready = context.request.ready & ~context.nodes.utilization.awaits_gpu
     ends_ns = since_ns + waiting_ns(snapshot, settings, unneeded.nodes, ready)
     too_early = np.where(ready[unneeded.nodes], Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH)
     not_now: UInt8 = np.where(request.now_ns < ends_ns, too_early, 0).astype(np.uint8)
@@ -237,7 +237,7 @@ def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: 
         return
     order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
     order = unneeded.nodes[order[not_now[order] == 0]]
-    kept = beyond(context.nodes.budgets, order, len(context.nodes.leaving))
+    kept = beyond(context.nodes.budgets, order, len(context.request.leaving))
     _mark(not_now, kept[unneeded.nodes], Reason.DISRUPTION_BUDGET)
 
 
@@ -257,7 +257,7 @@ def room_left(context: ScaleDownContext) -> Room:
     deletions = request.snapshot.deletions
     reported = {deletion.node for deletion in deletions}
     names = request.snapshot.nodes.name
-    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.nodes.leaving))
+    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.request.leaving))
     draining = sum(deletion.drain for deletion in deletions)
     settings = request.settings
     return room(settings.max_parallelism, settings.max_drain_parallelism, len(deletions) + marked_only, draining)
@@ -327,7 +327,7 @@ def _buckets(context: ScaleDownContext, nodes: Int32) -> tuple[Bucket, ...]:
 def since(context: ScaleDownContext, unneeded: Int32) -> Int64:
     """Return since when each of the nodes `unneeded` : int32[U] has been unneeded. int64[U]."""
     previous, now_ns = context.previous, context.request.now_ns
-    start = np.full(len(context.nodes.leaving), now_ns, np.int64)
+    start = np.full(len(context.request.leaving), now_ns, np.int64)
     start[previous.planned()] = np.minimum(previous.planned_since_ns(), now_ns)
     return start[unneeded]
 

@@ -19,7 +19,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
@@ -231,10 +231,10 @@ def _moves(finding: SearchResult, accepted: Int32) -> Moves:
     known = len(snapshot.pods.spec)
     evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
     unbound_pods = np.concatenate([context.pods.pending, evicted])
-    source = np.concatenate([leaving, accepted, np.array([len(context.nodes.leaving)])]).astype(np.int32)
+    source = np.concatenate([leaving, accepted, np.array([len(context.request.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(unbound_pods)])])
     moved = np.concatenate([leaving_pods, pods, unbound_pods]).astype(np.int32)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     # A destination on a virtual node is not remembered.
     target = where[moved]
-    return Moves(source, ends, moved, np.where(target < len(context.nodes.leaving), target, -1).astype(np.int32))
+    return Moves(source, ends, moved, np.where(target < len(context.request.leaving), target, -1).astype(np.int32))

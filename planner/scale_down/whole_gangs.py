@@ -3,7 +3,7 @@
 These are gangs that run their minimum, are disrupted as a whole (`disruptionMode: PodGroup`) and bound to no domain,
 with all pods on nodes that can be drained, are in no all-or-nothing node group, have no pod of another such gang, and
 are no more than may be drained at the same time. All other running gangs are budgets of evictions
-(`facts.gang_budgets`). Source: ours.
+(`facts.pdb`). Source: ours.
 
 All-or-nothing node groups: which can go completely, and which of their nodes need not be tried.
 
@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.drainability import outcome
-from trimtab.planner.facts.gang_budgets import limited_gangs
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.facts.pdb import limited_gangs
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
@@ -77,7 +77,7 @@ class WholeGangs(NamedTuple):
 
 def whole_gangs(context: ScaleDownContext) -> WholeGangs:
     """Return the gangs that may move whole if all their nodes can go. O(pods in gangs)."""
-    request, count = context.request, len(context.nodes.leaving)
+    request, count = context.request, len(context.request.leaving)
     gangs = limited_gangs(request.snapshot, request.cache) if request.round.settings.gangs.move_running else ()
     chosen = [(row, gang) for row, gang in enumerate(gangs) if _may_move(context, request.settings, gang)]
     nodes = [np.unique(request.snapshot.pods.node[gang.bound]) for _, gang in chosen]
@@ -118,7 +118,7 @@ _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 def sizes(context: ScaleDownContext) -> Int64:
     """Return how many registered nodes of each group are not being deleted. int64[G]."""
     snapshot = context.request.snapshot
-    group = snapshot.nodes.group[~context.nodes.leaving]
+    group = snapshot.nodes.group[~context.request.leaving]
     return np.bincount(group[group >= 0], minlength=len(snapshot.groups)).astype(np.int64)
 
 

@@ -6,24 +6,23 @@ new nodes open and all pods placed.
 
 from dataclasses import replace
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.similarity import ZONE_LABEL
+from trimtab.planner.model.tuning import FEW_BY_GROUP, MOST_PRIORITIES, SETTLING_ROUNDS
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
-from trimtab.planner.new_nodes.zones_of_pods import bound_by_zones
+from trimtab.planner.new_nodes.whole_problem import bound_by_zones
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities, unplaced
 from trimtab.planner.predicates.counters import needs_one_node
 from trimtab.planner.scale_up.balance import Sharing
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import EstimateInput, GroupChoice, as_options, estimates
-from trimtab.planner.scale_up.expanders.chain import Chooser
-from trimtab.planner.scale_up.options import ChoiceState
-from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, rating
+from trimtab.planner.scale_up.expanders import ChoiceState, Chooser
+from trimtab.planner.scale_up.plan import PlanHistory, Refusals, ScaleUpPlan, rating, refuse
 from trimtab.planner.scale_up.progress import PlanInProgress
-from trimtab.planner.scale_up.reasons import Refusals, refuse
 from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.sharing import SharedGrowth, share_growth
 from trimtab.planner.scale_up.variants import Variant
@@ -35,13 +34,6 @@ from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-FEW: Final = 16
-"""Skip the group-by-group plan if it would place at most one in this many pods."""
-MOST_PRIORITIES: Final = 16
-"""For how many priorities groups grow one after the other; pods of the lowest ones count as having the same."""
-MOST_ROUNDS: Final = 8
-"""How often nodes are added because a plan is not valid with all its new nodes present from the start."""
 
 
 class PlanMode(Enum):
@@ -133,7 +125,7 @@ class PlanAttempt:
             return True
         chosen = (choice.chosen for choice in found.history.choices)
         otherwise = sum(option.packed.placed for option in chosen if option is not None)
-        nearly = otherwise * FEW <= len(self.unplaced.left)
+        nearly = otherwise * FEW_BY_GROUP <= len(self.unplaced.left)
         return (
             nearly
             and not len(found.refusals.pods)
@@ -205,10 +197,10 @@ class Draft:
 
     def _settle(self, left: Int32) -> tuple[Refusals, bool]:
         """Add nodes for pods that are left with all new nodes present, until that changes nothing; return why the
-        others are left, and whether the plan settled within MOST_ROUNDS rounds or nothing else helps anyway.
+        others are left, and whether the plan settled within SETTLING_ROUNDS rounds or nothing else helps anyway.
         """
         progress, rounds, changed = self.progress, 0, True
-        while changed and rounds < MOST_ROUNDS:
+        while changed and rounds < SETTLING_ROUNDS:
             left = self._with_all_nodes(left)
             refusals, opened = self._refuse(left), len(progress.group_of)
             grown_for = self._grow(left[refusals.helped])

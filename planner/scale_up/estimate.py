@@ -1,22 +1,25 @@
 """How each node group would grow for the pods that are left: the best of a few packings per group.
 
-Groups whose new nodes are the same for these pods share a packing.
+Groups whose new nodes are the same for these pods share a packing. If groups are many, those that are promising are
+packed first: packing shows how good a group really is, but is slow for hundreds of instance sizes. Bounds quickly show
+how good it can be at best. So the groups that the expanders would prefer by their bounds come first, followed by a
+sample of sizes of all others, because bounds do not include counters (spread, anti-affinity). If groups are few, as
+`SearchBudgets.packed_groups` says, all are packed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import PROMISING_GROUPS, REPACKED_GROUPS, SAMPLED_GROUPS
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
 from trimtab.planner.scale_up.balance import Sharing
-from trimtab.planner.scale_up.expanders.chain import NONE, Chooser, Verdict
-from trimtab.planner.scale_up.options import Options
+from trimtab.planner.scale_up.expanders import NONE, Chooser, Options, Verdict
 from trimtab.planner.scale_up.progress import PlanInProgress
-from trimtab.planner.scale_up.promising import FINALISTS, promising
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -83,8 +86,7 @@ def estimates(
 
     If a group reaches its maximum, what the groups that share its growth may add counts, too.
     Source: Cluster Autoscaler, estimator.sngCapacityThreshold. If there are very many different groups, the most
-    promising ones are packed (`trimtab.planner.scale_up.promising`), and others only if none of these helps; first in
-    one order, then the best of them in several.
+    promising are packed, and others only if none of these helps; first in one order, then the best in several.
     """
     bounds = group_bounds(progress.packer.simulation, progress.packer.growth, inputs.left)
     packing = _Packing(progress, bounds, inputs)
@@ -102,7 +104,7 @@ def estimates(
             if one is not None:
                 found.append(one)
         if many and found:
-            for row in chooser.verdict(as_options(found)).order[:FINALISTS].tolist():
+            for row in chooser.verdict(as_options(found)).order[:REPACKED_GROUPS].tolist():
                 found[row] = packing.estimate(found[row].group) or found[row]
         looked_at += some
     return Estimates(found, [], sorted(set(helping) - set(looked_at)), packing.admits)
@@ -170,3 +172,36 @@ def as_options(found: Sequence[Estimate]) -> Options:
     """Return estimates as options for expanders."""
     rows = [(one.group, one.node_count, one.packed.placed, one.cpu_milli, one.memory_bytes) for one in found]
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
+
+
+def promising(
+    bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser, most: int
+) -> Iterator[list[int]]:
+    """Yield the groups in parts, the most promising one_of_each first, each part ascending.
+
+    may_add : int64[G] nodes that each may get; groups : those that admit a pod; chooser : ranks options; most :
+    kinds of groups up to which all are packed; groups whose new nodes are the same for the pods are of one kind.
+    """
+    all_of_them = np.array(groups, np.int64)
+    kinds, first = np.unique(bounds.same_as[all_of_them], return_index=True)
+    most = max(most, PROMISING_GROUPS + SAMPLED_GROUPS)
+    if len(kinds) <= most:
+        yield list(groups)
+        return
+    one_of_each = all_of_them[np.sort(first)]
+    at_best = Options(
+        group=one_of_each,
+        node_count=np.clip(bounds.least_nodes[one_of_each], 1, may_add[one_of_each]),
+        pod_count=bounds.pods[one_of_each],
+        cpu_milli=bounds.demand[one_of_each, CPU],
+        memory_bytes=bounds.demand[one_of_each, MEMORY],
+    )
+    order = one_of_each[chooser.verdict(at_best).order]
+    rest = order[PROMISING_GROUPS:]
+    rest = rest[np.lexsort((rest, bounds.free[rest, MEMORY], bounds.free[rest, CPU]))]
+    steps = np.unique(np.linspace(0, len(rest) - 1, SAMPLED_GROUPS).astype(np.int64))
+    chosen = np.concatenate([order[:PROMISING_GROUPS], rest[steps]])
+    yield np.sort(chosen).tolist()
+    rest = np.sort(np.setdiff1d(all_of_them, chosen))
+    for start in range(0, len(rest), most):
+        yield rest[start : start + most].tolist()

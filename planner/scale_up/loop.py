@@ -13,14 +13,13 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
-from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
 from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeholder_gangs
 from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
-from trimtab.planner.scale_up.repacking import RepackedNodes, may_shrink, repackings
+from trimtab.planner.scale_up.repacking import RepackedNodes, in_cheaper_groups, may_shrink, repackings
 from trimtab.planner.scale_up.variants import Variant, usual, variants, without_a_group
 from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.kernels import count_domains_of, revert

@@ -1,24 +1,39 @@
 """One choice among options computed by another autoscaler: from an `OptionChoice` without answer to its answer.
 
 The configured expanders choose, as among the planner's own options; CHEAPEST_PLAN by the cost of the whole plan with
-each option (`trimtab.planner.scale_up.cheapest_option`). Groups that cannot grow are skipped as long as another one
+each option. Groups that cannot grow are skipped as long as another one
 can. One of the given options is always chosen unless an expander excludes all. A pure function: no clock, no memory.
 
 Only the data sent are considered: DaemonSet pods of new nodes are not subtracted when groups are compared.
+
+An autoscaler that carries out one option grows its group for all of the option's pods; the others wait for the next
+choice. So the cost of an option is that of its nodes plus the cheapest plan for the pods that it leaves
+(`trimtab.planner.cheapest`). That plan is made for the most promising options only: those with the least cost, on full
+nodes, of the pods they leave. If any price is unknown, every node costs the same. Bounded by work, not time.
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.readiness import GPU_SUFFIX
+from trimtab.planner.cheapest.candidates import least_value, share_cost
+from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.problem import PlanBounds, Problem, problem
 from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
-from trimtab.planner.scale_up.cheapest_option import plan_prices
-from trimtab.planner.scale_up.expanders import chain
-from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.model.tuning import OPTION_PLANS, UNPLACED_POD_COST
+from trimtab.planner.scale_up.expanders import (
+    NONE,
+    ChoiceState,
+    ExpanderContext,
+    GroupFacts,
+    Options,
+    choose,
+    nearest_to_cheapest,
+    offers_gpu,
+)
+from trimtab.planner.snapshot.columns import Float64, Int64
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -27,8 +42,6 @@ NO_NODE_GROUP: Final = ""
 
 
 class _OptionRefusal(NamedTuple):
-    """Why an option was not chosen."""
-
     reason: int
     decided_by: int = Expander.UNSPECIFIED
 
@@ -45,13 +58,13 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
     options = _options(request)
     refusals: dict[int, _OptionRefusal] = {}
     left = _able(request, refusals)
-    expanders = chain.nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
+    expanders = nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
     if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
         left = _cheapest(request, options, groups.price_per_hour, left, limits, refusals)
-    verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
+    verdict = choose(context, turn, Options(*(column[left] for column in options)), expanders)
     for at, row in enumerate(left.tolist()):
         refusals[row] = _OptionRefusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
-    chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else request.options[left[verdict.chosen]].node_group
+    chosen = NO_NODE_GROUP if verdict.chosen == NONE else request.options[left[verdict.chosen]].node_group
     return pb.OptionAnswer(
         node_group=chosen,
         verdicts=[
@@ -63,6 +76,61 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
             for row, one in enumerate(request.options)
         ],
     )
+
+
+def plan_prices(request: pb.OptionChoice, price: Float64, left: Int64, limits: RequestLimits) -> Float64:
+    """Return the cost of a plan that starts with each of the options left, inf if none was made. float64[L].
+
+    price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to evaluate.
+    """
+    cost = np.ones(len(price)) if np.isnan(price[left]).any() else np.nan_to_num(price)
+    nodes = np.array([request.options[row].node_count for row in left.tolist()], np.float64)
+    own: Float64 = cost[left] * nodes
+    if not request.pods:
+        return own
+    full = _problem(request, cost, left)
+    # For a class that fits no node by these numbers, it is only known that some option serves it.
+    value = least_value(share_cost(full, full.price, np.arange(len(left), dtype=np.int32)))
+    bound = own + ((~full.allowed).T * (full.pods * value)).sum(axis=1)
+    found = np.full(len(left), np.inf)
+    plans: dict[bytes, float] = {}
+    for at in np.lexsort((left, bound)).tolist():
+        key = full.allowed[:, at].tobytes()
+        if key not in plans:
+            if bound[at] >= found.min() or len(plans) >= OPTION_PLANS:
+                continue
+            limits.check()
+            plans[key] = _price_of_rest(full, at, limits)
+        found[at] = own[at] + plans[key]
+    return found
+
+
+def _problem(request: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
+    """Return all pods and the groups of the options left as a problem, with one additional column for the number of
+    pods.
+    """
+    of_group = {one.node_group: one for one in request.groups}
+    names = sorted({name for pods in request.pods for name in pods.requests} | {"pods"})
+    demand = np.array(
+        [[1 if name == "pods" else pods.requests.get(name, 0) for name in names] for pods in request.pods]
+    )
+    has = [of_group[request.options[row].node_group].allocatable for row in left.tolist()]
+    capacity = np.array([[one.get(name, 0) for name in names] for one in has], np.int64)
+    allowed = np.zeros((len(request.pods), len(request.options)), bool)
+    for row, pods in enumerate(request.pods):
+        allowed[row, list(pods.options)] = True
+    counts = np.array([pods.count for pods in request.pods], np.int64)
+    return problem(demand.astype(np.int64), counts, allowed[:, left], capacity, cost[left])
+
+
+def _price_of_rest(full: Problem, at: int, limits: RequestLimits) -> float:
+    """Return the price of a plan for the pods that an option leaves."""
+    rest = ~full.allowed[:, at] & full.allowed.any(axis=1)
+    if not rest.any():
+        return 0.0
+    rest_problem = problem(full.demand[rest], full.pods[rest], full.allowed[rest], full.capacity, full.price)
+    plan = cheapest_plan(rest_problem, PlanBounds(limits))
+    return plan.price + UNPLACED_POD_COST * float(full.price.max()) * int(plan.left.sum())
 
 
 def _signed(seed: int) -> int:
@@ -85,19 +153,11 @@ def _groups(request: pb.OptionChoice, gpu_label: str, settings: SimilaritySettin
             [one.price_per_hour if one.HasField("price_per_hour") else np.nan for one in request.groups], np.float64
         ),
         is_gpu=np.array(
-            [
-                gpu_label in one.labels or any(_is_gpu(*has) for has in one.allocatable.items())
-                for one in request.groups
-            ],
-            bool,
+            [gpu_label in one.labels or offers_gpu(one.allocatable.items()) for one in request.groups], bool
         ),
         labels=tuple(dict(one.labels) for one in request.groups),
         similarity=Similarity(lambda: samples(shapes, settings), settings),
     )
-
-
-def _is_gpu(resource: str, amount: int) -> bool:
-    return resource.endswith(GPU_SUFFIX) and amount > 0
 
 
 def _options(request: pb.OptionChoice) -> Options:

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.nodes import group_prices
+from trimtab.planner.model.tuning import MIXED_ORDERS, REPACKING_ORDERS, REPACKINGS_PER_GROUP
 from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
 from trimtab.planner.placement.kernels.search import Search, place_all
 from trimtab.planner.placement.packing import place_on_new_nodes
@@ -28,20 +30,19 @@ from trimtab.planner.placement.waiting import (
     places,
     priorities,
 )
+from trimtab.planner.predicates.counters import shared_domains
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.waiting_pods import placeholders
 from trimtab.planner.simulation.build import branch
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
-from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Float64, Int32, Int64
 
-MOST_TRIES: Final = 64
-"""Number of orders tried for one node."""
-NODES_PER_GROUP: Final = 4
-"""For how many successive nodes of one group there are as many checks (pods times nodes) as for one."""
-_MIXED: Final = 16
-"""Number of orders in which pods of all classes are mixed."""
 _ODD: Final = 0x9E3779B97F4A7C15
+AT_ONCE: Final = 1 << 22
+"""Number of comparisons of nodes with groups for which there is memory at a time."""
 
 
 class RepackedNodes(NamedTuple):
@@ -72,7 +73,7 @@ def may_shrink(plan: ScaleUpPlan) -> list[int]:
         even = bool((sizes[others] <= sizes[group]).all())
         if even and not progress.groups[group].zero_or_max and (fresh[group] <= spare).all():
             found.append(group)
-    price = np.nan_to_num([progress.groups[group].price_per_hour for group in found])
+    price = np.nan_to_num(group_prices(progress.groups[group] for group in found))
     return [found[at] for at in np.argsort(-price, kind="stable").tolist()]
 
 
@@ -148,12 +149,12 @@ class _Task:
         self.bounds = group_bounds(self.simulation, growth, self.left)
         self.begun = current_mark(self.state)
         self.most_checks = self.context.request.settings.search.repacking_checks
-        self.checks_left = NODES_PER_GROUP * self.most_checks
+        self.checks_left = REPACKINGS_PER_GROUP * self.most_checks
         self.emptiest = self._room(NodeOrder.EMPTIEST_FIRST)
         self.fullest = self._room(NodeOrder.FULLEST_FIRST)
 
     def _begin(self, moving: Int32, pods: Int32) -> None:
-        close_leaving(self.simulation, self.context.leaving, moving)
+        close_leaving(self.simulation, self.context.request.leaving, moving)
         hint = np.full(len(self.state.pod_node), NO_NODE, np.int32)
         hint[: len(self.context.hint)] = self.context.hint
         place_where(self.simulation.state, self.where.allowed, pods, hint)
@@ -192,7 +193,7 @@ class _Task:
         place_on_new_nodes(self.packer, group_of, left[:0], left[:0])
         opened, new = current_mark(state), self.packer.growth.spare_nodes[: len(group_of)].astype(np.int32)
         checks = max(1, len(left) * (len(new) + len(self.where.order)))
-        tries = min(MOST_TRIES, min(self.most_checks, self.checks_left) // checks)
+        tries = min(REPACKING_ORDERS, min(self.most_checks, self.checks_left) // checks)
         for number, order in enumerate(self._orders(new)):
             if number >= tries or not self.context.request.round.in_time():
                 break
@@ -241,12 +242,108 @@ class _Task:
             pods = pods[np.argsort(self.turn[pods], kind="stable")]
             yield from (_Order(pods, *one) for one in nodes)
         names = np.argsort(np.argsort(left)).astype(np.uint64) + np.uint64(1)
-        for number in range(1, _MIXED + 1):
+        for number in range(1, MIXED_ORDERS + 1):
             mixed = (names * np.uint64((2 * number + 1) * _ODD % 2**64)) >> np.uint64(32)
             pods = left[np.lexsort((mixed, -priority, turn))]
             yield from (_Order(pods, *one) for one in nodes)
 
     def _room(self, order: NodeOrder) -> Int32:
         request = self.context.request
-        usable, way = request.round.ready & ~self.context.leaving, PlacementOrder(PodOrder.LISTED, order)
+        usable, way = request.round.ready & ~self.context.request.leaving, PlacementOrder(PodOrder.LISTED, order)
         return places(self.simulation, usable, request.growth.upcoming, way).order
+
+
+class _Content(NamedTuple):
+    """used : int64[M, R] amounts in use on each new node; node, of_class : int64[E] nodes, ascending, with the classes
+    of their pods."""
+
+    used: Int64
+    node: Int64
+    of_class: Int64
+
+
+def in_cheaper_groups(plan: ScaleUpPlan) -> RepackedNodes | None:
+    """Return the new nodes of a plan, each in the cheapest group that takes its pods by amounts and static predicates;
+    None if that is the case already, or the limits do not allow them together.
+
+    The nodes of the most expensive groups come first; groups of equal price are taken in their order. All-or-nothing
+    groups and those of unknown price keep their nodes, and get no others. To be called while the simulation contains
+    the plan's moves. O(M·G·R).
+    """
+    progress = plan.progress
+    before = np.array(progress.group_of, np.int64)
+    is_atomic = np.array([group.zero_or_max for group in progress.groups], bool)
+    price = np.where(is_atomic, np.nan, group_prices(progress.groups))
+    if not len(before) or np.isnan(price).all():
+        return None
+    found = _cheapest(progress, before, price)
+    change = np.bincount(found, minlength=len(price)) - np.bincount(before, minlength=len(price))
+    if (found == before).all() or not progress.limits.admit(change):
+        return None
+    return RepackedNodes(found.tolist(), progress.state.pod_node.astype(np.int32), progress.pods)
+
+
+def _cheapest(progress: PlanInProgress, before: Int64, price: Float64) -> Int64:
+    """Return the group of each new node. int64[M]. before : the present ones."""
+    found, room = before.copy(), progress.limits.may_add.copy()
+    by_price = np.argsort(price, kind="stable")
+    for node, groups in _options(progress, before, price):
+        free = by_price[groups[by_price] & (room[by_price] > 0)]
+        if len(free):
+            found[node] = free[0]
+            room[free[0]] -= 1
+            room[before[node]] += 1
+    return found
+
+
+def _options(progress: PlanInProgress, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
+    """Yield nodes that have cheaper groups, the most expensive first, with these groups. bool[G]."""
+    content, fresh = _content(progress, before), fresh_amounts(progress.packer.simulation, progress.packer.growth)
+    domains = _domains(progress)
+    order = np.argsort(-price[before], kind="stable")
+    step = max(1, AT_ONCE // max(1, fresh.size))
+    for first in range(0, len(order), step):
+        nodes = order[first : first + step]
+        may = price[None] < price[before[nodes]][:, None]
+        may &= domains[None] == domains[before[nodes]][:, None]
+        may &= (content.used[nodes][:, None] <= fresh[None]).all(axis=2)
+        may &= _admitted(progress, content, nodes)
+        for row in np.flatnonzero(may.any(axis=1)).tolist():
+            yield int(nodes[row]), may[row]
+
+
+def _content(progress: PlanInProgress, before: Int64) -> _Content:
+    state = progress.state
+    fresh = fresh_amounts(progress.packer.simulation, progress.packer.growth)
+    opened = progress.opened
+    number = np.full(len(state.node_state), -1, np.int64)
+    number[opened] = np.arange(len(opened))
+    placed = np.flatnonzero(state.pod_node >= 0)
+    node = number[state.pod_node[placed]]
+    classes = len(state.local_class)
+    pairs = np.unique(node[node >= 0] * classes + state.pod_class[placed[node >= 0]])
+    return _Content(fresh[before] - state.resources.free[opened], *np.divmod(pairs, classes))
+
+
+def _admitted(progress: PlanInProgress, content: _Content, nodes: Int64) -> Bool:
+    """Return which groups' static predicates admit all pods of nodes. bool[len(nodes), G]."""
+    state, template_node = progress.state, progress.packer.growth.template_node
+    has_template_node = template_node != NO_TEMPLATE_NODE
+    node_class = state.node_class[np.where(has_template_node, template_node, 0)]
+    out = np.repeat(has_template_node[None], len(nodes), axis=0)
+    first, last = (np.searchsorted(content.node, nodes, side) for side in ("left", "right"))
+    for row, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        classes = content.of_class[begin:end]
+        out[row] &= (state.blocked[classes] == 0).all(axis=0)[node_class]
+    return out
+
+
+def _domains(progress: PlanInProgress) -> Int64:
+    """Return a number by group that is equal for groups whose nodes are in the same topology domains. int64[G]."""
+    state, template_node = progress.state, progress.packer.growth.template_node
+    at = np.where(template_node == NO_TEMPLATE_NODE, 0, template_node)
+    columns = shared_domains(state.counters, at)
+    rows = [np.ascontiguousarray(one).reshape(len(at), -1).view(np.uint8) for one in columns if one.size]
+    numbers: dict[bytes, int] = {}
+    table = np.concatenate(rows, axis=1) if rows else np.zeros((len(at), 0), np.uint8)
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in table], np.int64)

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.nodes import group_prices
+from trimtab.planner.model.tuning import WITHOUT_WORK
 from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.plan import ScaleUpPlan
@@ -35,8 +37,6 @@ LIMITED: Final = (
 OTHERS_THAN_CHEAPEST: Final = (Expander.PRICE, Expander.LEAST_WASTE, Expander.MOST_PODS)
 """Expanders whose plans, made group by group, may cost less than that of CHEAPEST_PLAN where affinity or spread, of
 which that knows little, decide."""
-WITHOUT_WORK: Final = 4
-"""What a plan without one of the groups takes of the budget of variants, as a multiple of others: a guess."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
 
@@ -162,7 +162,7 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     ]
     if progress.group_of and len(left_by(usual, SHARED_LIMITS)):
         found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
-    price = np.array([group.price_per_hour for group in progress.groups], np.float64)
+    price = group_prices(progress.groups)
     is_priced, grows = not np.isnan(price).any(), bool(progress.group_of)
     may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
     if may_replace and (len(usual.history.choices) > 1 or some_left):

@@ -77,7 +77,7 @@ def place_on_existing_nodes(
     held_back : int32 pods that get no place yet. Pods that have to be together on one node get none, either, if one new
     node takes more of them than any other.
     """
-    request, leaving, pending = context.request, context.leaving, pending_of(context)
+    request, leaving, pending = context.request, context.request.leaving, pending_of(context)
     moving = pods_to_move(request.snapshot, leaving, request.round.settings.expendable_priority)
     close_leaving(simulation, leaving, moving)
     start = current_mark(simulation.state)
@@ -103,7 +103,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
 
     served : result of placing them in another way. The moves stay in the simulation.
     """
-    close_leaving(simulation, context.leaving, served.moving)
+    close_leaving(simulation, context.request.leaving, served.moving)
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation.state, served.where.allowed, pods, node)

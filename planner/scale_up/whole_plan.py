@@ -10,8 +10,14 @@ import numpy as np
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import NO_ZONE, PlanBounds, Problem
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, RowsOfPods, planned_nodes, without_others
-from trimtab.planner.new_nodes.whole_problem import RoomToGrow, merged, problem_of_classes, whole_problem
-from trimtab.planner.new_nodes.zones_of_pods import in_zones, zones_of_pods
+from trimtab.planner.new_nodes.whole_problem import (
+    RoomToGrow,
+    in_zones,
+    merged,
+    problem_of_classes,
+    whole_problem,
+    zones_of_pods,
+)
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.scale_up.context import ScaleUpContext
@@ -35,7 +41,14 @@ def plan_whole(
     until = PlanBounds(request.limits, request.round.work.time_left, request.settings.search)
     simulation = progress.packer.simulation
     bounds = group_bounds(simulation, progress.packer.growth, left)
-    room = _room(context, progress)
+    room = RoomToGrow(
+        progress.packer,
+        progress.groups,
+        context.expanders.groups.labels,
+        progress.limits.may_add,
+        progress.spare_nodes_left,
+        len(progress.group_of),
+    )
     if choose_zones:
         problem, pods = _in_zones(room, bounds, left)
     else:
@@ -62,17 +75,6 @@ def _in_zones(room: RoomToGrow, bounds: GroupBounds, left: Int32) -> tuple[Probl
     others = left[zone_of[left] == NO_ZONE]
     classes = by_class(simulation, others)
     return problem, RowsOfPods(classes, place[others][classes.first].astype(np.int64), pods, place[pods])
-
-
-def _room(context: ScaleUpContext, progress: PlanInProgress) -> RoomToGrow:
-    return RoomToGrow(
-        progress.packer,
-        progress.groups,
-        context.expanders.groups.labels,
-        progress.limits.may_add,
-        progress.spare_nodes_left,
-        len(progress.group_of),
-    )
 
 
 def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNodes:

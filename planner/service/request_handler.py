@@ -18,14 +18,13 @@ from trimtab.planner.decisions.plan import Planned, plan_with_failures
 from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.execution import within
-from trimtab.planner.round.work import Work
-from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.round.round import Work
+from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.service.failures import as_service_error, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
-from trimtab.planner.service.request_memory import EnforcedLimits, ReserveMemory, reserve_any
+from trimtab.planner.service.request_limits import Bounds, EnforcedLimits, ReserveMemory, reserve_any
 from trimtab.planner.service.snapshot_reader import SnapshotReader
 from trimtab.planner.service.streams import Payload
-from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.caches import KeyedCache
 from trimtab.planner.snapshot.columns import Snapshot

@@ -16,10 +16,9 @@ from trimtab.common.rpc.callers import current_caller
 from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS
-from trimtab.planner.service.admission_queue import AdmissionQueue
-from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.concurrency import AdmissionQueue
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory, ReserveMemory
+from trimtab.planner.service.request_limits import Bounds, RequestMemory, ReserveMemory
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.streams import StreamLimits, collect, reserve_for_reading
 from trimtab.setting_options import FEATURES

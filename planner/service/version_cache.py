@@ -13,8 +13,15 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from trimtab.common.watched.cluster_objects import ClusterObjects
 from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
-from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
-from trimtab.planner.snapshot.caches import ContentKey, KeyedCache, LatestKey, SnapshotKey, SuccessorKey
+from trimtab.planner.snapshot.caches import (
+    ContentKey,
+    KeyedCache,
+    LatestKey,
+    LeastRecentlyUsed,
+    Sizes,
+    SnapshotKey,
+    SuccessorKey,
+)
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.recorded_reads import Reads, recorded
 from trimtab.v1 import plan_pb2 as pb

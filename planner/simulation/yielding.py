@@ -11,7 +11,7 @@ RunFilterPluginsWithNominatedPods.
 
 import numpy as np
 
-from trimtab.planner.facts.attach_limits import planned_traits
+from trimtab.planner.facts.nodes import planned_traits
 from trimtab.planner.model.values import NodeTraits
 from trimtab.planner.predicates.expendable_pods import Amounts
 from trimtab.planner.predicates.resources import PODS

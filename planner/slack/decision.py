@@ -10,22 +10,18 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
-from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, pods_that_wait
 from trimtab.planner.slack.answer import SlackOutcome, answer, summarize
-from trimtab.planner.slack.gangs import held_gangs
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
-from trimtab.planner.slack.places import PlaceholderNames, arrange, placeholder_table
+from trimtab.planner.slack.places import PlaceholderNames, arrange, held_gangs, placeholder_table
 from trimtab.planner.slack.rooms import Rooms, node_rooms
-from trimtab.planner.slack.sets import SetInputs, damped_names, required_sets
+from trimtab.planner.slack.sets import RequiredWithout, SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
 from trimtab.planner.slack.state import recall
-from trimtab.planner.slack.without import RequiredWithout
-from trimtab.planner.snapshot.columns import Bool
-from trimtab.planner.snapshot.joined_pods import rows_of_nodes
+from trimtab.planner.snapshot.delta import rows_of_nodes
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import SlackResult
 
@@ -34,8 +30,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     """Take the slack decision. Raises MoveLogFullError."""
     snapshot = this.snapshot
     previous, notes = recall(state, partial(rows_of_nodes, snapshot, this.work.cache))
-    leaving = being_deleted(snapshot, this.now_ns)
-    pool_parts = parts(snapshot, settings, leaving)
+    pool_parts = parts(snapshot, settings, this.leaving)
     inputs = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(pool_parts)))
     requests = object_requests(snapshot, settings.smaller_buffers, this.work.cache)
     required = required_sets(inputs, pool_parts, requests)
@@ -46,8 +41,8 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
-        _place_pods(this, leaving)
-    placed = arrange(this.simulation, table, first, this.ready & ~leaving)
+        _place_pods(this)
+    placed = arrange(this.simulation, table, first, this.ready & ~this.leaving)
     return answer(this, SlackOutcome(requests, required, table, placed, names), notes)
 
 
@@ -56,13 +51,13 @@ def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     return Rooms(snapshot, partial(node_rooms, snapshot, this.work.cache), settings.ignored_pods)
 
 
-def _place_pods(this: Round, leaving: Bool) -> None:
+def _place_pods(this: Round) -> None:
     """Place all waiting real pods wherever there is room, including upcoming nodes, before any placeholder: they stay
-    there for later decisions. leaving : bool[N], nodes being deleted. O(P).
+    there for later decisions. O(P).
     """
     least = this.settings.expendable_priority
     pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: pods_that_wait(view, least))
-    place_waiting_pods(this, pb.Decision.SLACK, leaving, pending)
+    place_waiting_pods(this, pb.Decision.SLACK, pending)
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

@@ -30,8 +30,23 @@ class EncodedSets(NamedTuple):
         if not sets:
             return self
         writer = SpecWriter(self.writer)
-        placeholders = self.placeholders + tuple([_placeholder(one, writer) for one in sets])
-        states = self.states + tuple([_state(one) for one in sets])
+        placeholders = self.placeholders + tuple(
+            [
+                pb.Placeholder(
+                    cpu_milli=one.size.get("cpu", 0),
+                    memory_bytes=one.size.get("memory", 0),
+                    kind=one.kind,
+                    for_object=one.for_object,
+                    spec=writer.spec(one.pod.spec),
+                    label_set=writer.label_set(one.pod.labels),
+                    namespace=one.pod.namespace,
+                    pool=one.pool,
+                    is_in_gang=one.is_gang,
+                )
+                for one in sets
+            ]
+        )
+        states = self.states + tuple([pb.SlackSetState(name=one.name, size=one.size) for one in sets])
         dictionary = writer.encoded(self.dictionary, self.writer)
         row = self.row | {one.name: at for at, one in enumerate(sets, len(self.row))}
         return EncodedSets(row, placeholders, states, dictionary, writer)
@@ -41,21 +56,3 @@ def encoded(sets: Sequence[PlaceholderSet]) -> EncodedSets:
     """Return sets as messages. O(sets · bytes of their specs)."""
     writer = SpecWriter()
     return EncodedSets({}, (), (), writer.encoded(), writer).and_of(sets)
-
-
-def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> pb.Placeholder:
-    return pb.Placeholder(
-        cpu_milli=one.size.get("cpu", 0),
-        memory_bytes=one.size.get("memory", 0),
-        kind=one.kind,
-        for_object=one.for_object,
-        spec=writer.spec(one.pod.spec),
-        label_set=writer.label_set(one.pod.labels),
-        namespace=one.pod.namespace,
-        pool=one.pool,
-        is_in_gang=one.is_gang,
-    )
-
-
-def _state(one: PlaceholderSet) -> pb.SlackSetState:
-    return pb.SlackSetState(name=one.name, size=one.size)

@@ -1,27 +1,35 @@
 """Room requested by workloads, pod groups and CapacityBuffers: one set of placeholders each, or one for each gang.
 
-Depends on the snapshot's requests and one setting, so it is computed once for all plans of a snapshot. Decides sizes
-and numbers; never the nodes of placeholders.
+Depends on the snapshot's requests and one setting, so it is computed once for all plans of a snapshot. A pod group asks
+by its annotation for room for more gangs like it: each of as many pods as its minimum, like its workload's pod
+template, or else like the last of its pods by name. A label binds the nodes of a gang to one value by an affinity of
+its placeholders to each other, which all decisions know; so a placeholder that moves stays in the domain.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from trimtab.planner.model.values import SlackRequest
+from trimtab.common.kubernetes.signals import ours
+from trimtab.planner.facts.gangs import members_by_group, template_of
+from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodGroup, SlackRequest
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
-from trimtab.planner.slack.gang_requests import GangRequest, placeholder_of_gang, requests_of_groups
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 MOST: Final = 50_000
 """Most placeholders of one plan; an absurd setting must not exhaust memory."""
+GANG_LABEL: Final = ours.SLACK_GANG.key
+"""Label of placeholders that have to be in one domain with those that have the same value."""
 _BUFFER: Final = "CapacityBuffer/"
 """Prefix of the names of CapacityBuffers; all other objects are workloads."""
+_NO_PODS: Final = "it has no pods, and no Workload names a controller with a template for them"
 
 
 class RequestingObject(NamedTuple):
@@ -62,6 +70,13 @@ class ObjectRequestsKey(SnapshotKey[ObjectRequests]):
     """The room requested by objects. smaller_buffers : as in `SlackSettings`."""
 
     smaller_buffers: bool
+
+
+class GangRequest(NamedTuple):
+    """A request for room, and the pods of each gang; 0 = all that it requests are one gang."""
+
+    request: SlackRequest
+    pod_count: int = 0
 
 
 def object_requests(snapshot: Snapshot, smaller_buffers: bool, cache: SnapshotCache) -> ObjectRequests:
@@ -134,3 +149,42 @@ def _sets(request: SlackRequest, size: Amounts, number: int, pod_count: int) -> 
             name = f"{request.object}:{gang}"
             pod = placeholder_of_gang(request, name)
             yield PlaceholderSet(name, kind, pod, each, size, request.object, "", True, request.topology_key)
+
+
+def requests_of_groups(snapshot: Snapshot) -> Iterator[GangRequest]:
+    """Yield the requests of pod groups. O(pods in groups) if there is one."""
+    asking = [group for group in snapshot.pod_groups if group.slack]
+    members = members_by_group(snapshot) if asking else {}
+    for group in asking:
+        yield _request(snapshot, group, members.get((group.namespace, group.name), []))
+
+
+def _request(snapshot: Snapshot, group: PodGroup, members: list[int]) -> GangRequest:
+    """Return the request of a group. members : its pods, by name."""
+    like = template_of(snapshot, group, members)
+    if like is None:
+        return GangRequest(SlackRequest(group.object, _NO_PODS))
+    request = SlackRequest(
+        object=group.object,
+        namespace=like.namespace,
+        spec=like.spec,
+        labels=like.labels,
+        amount=group.slack,
+        is_gang=True,
+        topology_key=group.topology_key,
+    )
+    return GangRequest(request, max(group.min_count, 1))
+
+
+def placeholder_of_gang(request: SlackRequest, set_name: str) -> VirtualPod:
+    """Return a placeholder of a gang, kept in one domain with the others. Raises ValueError with the problem."""
+    spec, labels = request.spec, request.labels
+    if request.topology_key:
+        if spec.pod_affinity:
+            # The first of several pods with an affinity to each other fits only where no other affinity is satisfied.
+            raise ValueError("its pods have an affinity to other pods: room in one domain cannot be kept for them")
+        mark = (GANG_LABEL, blake2b(set_name.encode(), digest_size=8).hexdigest())
+        labels = tuple(sorted((*(pair for pair in labels if pair[0] != GANG_LABEL), mark)))
+        alike = (LabelRequirement(GANG_LABEL, LabelOperator.IN, (mark[1],)),)
+        spec = spec._replace(pod_affinity=(AffinityTerm(alike, (), None, request.topology_key),))
+    return VirtualPod(request.namespace, spec, labels)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.facts.transient_taints import lasting
+from trimtab.planner.facts.labels import LabelIndex
+from trimtab.planner.facts.readiness import lasting
 from trimtab.planner.model.settings import Readiness
 from trimtab.planner.model.values import (
     LabelRequirement,

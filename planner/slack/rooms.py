@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import group_templates
 from trimtab.planner.slack import sizes
@@ -19,8 +19,8 @@ from trimtab.planner.slack.settings import PodSelector
 from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
 from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.texts import string_index
 
 _AS_THE_GROUP_SAYS: Final = ScaleUpSettings()
 """Settings with which a new node is as its group's template, if it has one, whatever nodes it has."""

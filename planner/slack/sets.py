@@ -1,28 +1,39 @@
 """The required placeholders: sets of equal ones, with their size and their number.
 
-Decides sizes and numbers from the requests of the parts of the cluster, and adds the sets of workloads and
-CapacityBuffers (`trimtab.planner.slack.objects`); never decides on their nodes. Sizes of standard placeholders are
+Decides sizes and numbers from the requests of the parts of the cluster, by the settings or a schedule that is active,
+and adds the sets of workloads and CapacityBuffers (`trimtab.planner.slack.objects`). Sizes of standard placeholders are
 damped by those of the last loop. Amounts as in the snapshot.
+
+Slack is a share of the existing nodes, so removing a node also reduces the requested slack. Scale-down uses this for
+nodes whose placeholders have no place elsewhere (`RequiredWithout`): the same formulas, on the other nodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from trimtab.planner.model.settings.schedules import is_active
 from trimtab.planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
-from trimtab.planner.slack.objects import MOST, ObjectRequests, RequestingObject
+from trimtab.planner.slack.objects import MOST, NO_OBJECT_REQUESTS, ObjectRequests, RequestingObject
 from trimtab.planner.slack.parts import Part
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.rooms import Rooms
-from trimtab.planner.slack.schedules import Demand, in_force
-from trimtab.planner.slack.settings import SlackSettings
+from trimtab.planner.slack.settings import PoolSettings, SlackAmount, SlackSchedule, SlackSettings
 from trimtab.planner.slack.sizes import SPREAD_OUT, Amounts
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
 Kind = pb.PlaceholderKind
 NAMESPACE: Final = "default"
 """Pod of placeholders that make room for any pod."""
 _STANDARD: Final = "standard"
+_BY_RATE = ("cpu", "memory")
+_OF_NODES: Final = (pb.PlaceholderKind.STANDARD, pb.PlaceholderKind.LARGEST)
+"""Kinds of placeholders that parts of the cluster request; the number of other kinds does not depend on nodes."""
+_OF_PODS: Final = (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE)
+"""Strategies that also depend on the pods of a pool's nodes."""
 
 
 class RequiredSets(NamedTuple):
@@ -117,6 +128,54 @@ def required_sets(inputs: SetInputs, parts: Sequence[Part], requests: ObjectRequ
 def damped_names(parts: Sequence[Part]) -> list[str]:
     """Return the names of the sets whose sizes of the last loop affect the new ones."""
     return [f"{part.prefix}{_STANDARD}" for part in parts]
+
+
+class Demand(NamedTuple):
+    """The room that a pool requests at one time. replicas : number of standard placeholders, None = by the amounts."""
+
+    amounts: Mapping[str, SlackAmount]
+    replicas: int | None
+
+
+def in_force(pool: PoolSettings, now_ns: int) -> Demand:
+    """Return the amounts that apply now. now_ns : Unix nanoseconds."""
+    holding = [schedule for schedule in pool.schedules if holds(schedule, now_ns)]
+    amounts = dict(pool.amounts)
+    for name in sorted({*_BY_RATE, *(name for one in holding for name in one.amounts)}):
+        meanwhile = [amount for one in holding if (amount := _of(one, name, pool.amounts)) is not None]
+        if meanwhile:
+            amounts[name] = largest(meanwhile)
+    counts = [one.replicas for one in holding if one.replicas is not None]
+    return Demand(amounts, max(counts, default=None))
+
+
+def holds(schedule: SlackSchedule, now_ns: int) -> bool:
+    """Return whether a schedule is active: it was due less than its duration ago."""
+    return is_active(schedule.cron, schedule.zone, schedule.duration_ns, now_ns)
+
+
+def _of(schedule: SlackSchedule, name: str, otherwise: Mapping[str, SlackAmount]) -> SlackAmount | None:
+    """Return a schedule's amount of a resource, completed by the amount without schedule; None = no amount."""
+    usual = otherwise.get(name, SlackAmount())
+    own = schedule.amounts.get(name)
+    if own is not None:
+        return SlackAmount(usual.rate if own.rate is None else own.rate, own.floor, own.ceiling)
+    if schedule.rate is not None and name in _BY_RATE:
+        return SlackAmount(schedule.rate, usual.floor, usual.ceiling)
+    return None
+
+
+def largest(amounts: Sequence[SlackAmount]) -> SlackAmount:
+    """Return the amount with the largest rate, the largest floor and the largest ceiling, where a missing ceiling is
+    the largest.
+    """
+    ceilings = [one.ceiling for one in amounts if one.ceiling is not None]
+    floors = [one.floor for one in amounts if one.floor is not None]
+    return SlackAmount(
+        max(one.rate or 0.0 for one in amounts),
+        max(floors, default=None),
+        max(ceilings) if len(ceilings) == len(amounts) else None,
+    )
 
 
 def _of_part(inputs: SetInputs, part: Part, demand: Demand, found: _SetCollector) -> None:
@@ -243,3 +302,46 @@ def _set(
 def _text(size: Amounts) -> str:
     """Return a size for people."""
     return " and ".join(f"{amount}{'m' if name == 'cpu' else ''} {name}" for name, amount in sorted(size.items()))
+
+
+class RequiredWithout:
+    """Numbers of placeholders for a changed set of nodes.
+
+    given, parts : the inputs from which the sets were computed; sets : the Q current sets.
+    """
+
+    def __init__(self, inputs: SetInputs, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
+        self._inputs = inputs._replace(before={one.name: one.size for one in sets if one.kind in _OF_NODES})
+        self._parts = parts
+        self._sets = sets
+
+    def without(self, nodes: Int32) -> Int64:
+        """Return how many placeholders of each set would be required without some nodes : int32[n]. int64[Q].
+
+        As many as now if they would have another size: then all of them move anyway. A part that would lose its last
+        node requests as much as now. O(parts · (N + S)).
+        """
+        parts = [_left(part, nodes) for part in self._parts]
+        found = {one.name: one for one in required_sets(self._inputs, parts, NO_OBJECT_REQUESTS).sets}
+        return np.array([_number(one, found.get(one.name)) for one in self._sets], np.int64)
+
+    def kind(self, node: int) -> Hashable:
+        """Return the properties of a node on which this depends: nodes of one kind make the same difference."""
+        if any(part.pool.strategy in _OF_PODS for part in self._parts):
+            return node
+        return tuple(bool(part.nodes[node]) for part in self._parts), self._inputs.rooms.of_node(node)
+
+
+def _left(part: Part, nodes: Int32) -> Part:
+    """Return a part without some nodes, or the whole part if none would be left."""
+    left = part.nodes.copy()
+    left[nodes] = False
+    return part._replace(nodes=left) if left.any() else part
+
+
+def _number(now: PlaceholderSet, then: PlaceholderSet | None) -> int:
+    if now.kind not in _OF_NODES:
+        return now.number
+    if then is None:
+        return 0
+    return then.number if then.size == now.size else now.number

@@ -1,6 +1,6 @@
 """Settings of slack, resolved: defaults filled in, durations as integers, schedules and selectors checked.
 
-`trimtab.planner.slack.schedules` says when a schedule is active. Rates are shares of an allocatable amount, amounts are
+`trimtab.planner.slack.sets` says when a schedule is active. Rates are shares of an allocatable amount, amounts are
 as in the snapshot.
 """
 
@@ -13,9 +13,8 @@ from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.planner.model.settings.reading import SettingsError, resolved, setting, value_of
+from trimtab.planner.model.settings.reading import SettingsError, resolved, selector, setting, value_of
 from trimtab.planner.model.settings.schedules import check_cron
-from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 

@@ -11,6 +11,7 @@ sorted, without duplicates and unused entries.
 All arrays are C-contiguous, flagged writable (kernels then see one type) and never written after creation.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,12 @@ class LabelSets(NamedTuple):
     offsets: Int32
     keys: Int32
     values: Int32
+
+    def pairs(self, strings: Sequence[str], label_set: int) -> tuple[tuple[str, str], ...]:
+        """Return a label set as (key, value) pairs, in its order. strings : to which the entries refer."""
+        entries = slice(int(self.offsets[label_set]), int(self.offsets[label_set + 1]))
+        keys, values = self.keys[entries].tolist(), self.values[entries].tolist()
+        return tuple([(strings[key], strings[value]) for key, value in zip(keys, values, strict=True)])
 
 
 class Text(NamedTuple):
@@ -333,7 +340,4 @@ class Snapshot(NamedTuple):
 
     def labels_of(self, label_set: int) -> tuple[tuple[str, str], ...]:
         """Return a label set as (key, value) pairs, sorted by key."""
-        sets, strings = self.label_sets, self.strings
-        entries = slice(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
-        pairs = zip(sets.keys[entries].tolist(), sets.values[entries].tolist(), strict=True)
-        return tuple([(strings[key], strings[value]) for key, value in pairs])
+        return self.label_sets.pairs(self.strings, label_set)

@@ -13,9 +13,8 @@ from google.protobuf.message import DecodeError
 
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo, PodRequirements, TemplatePod
-from trimtab.planner.snapshot.capacity_requests import read_capacity_requests
 from trimtab.planner.snapshot.checks import Row, SnapshotError, SnapshotMalformedError
-from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, NodeColumns, Snapshot
 from trimtab.planner.snapshot.devices import read_devices
 from trimtab.planner.snapshot.dictionaries import (
     canonical_label_sets,
@@ -28,11 +27,17 @@ from trimtab.planner.snapshot.dictionaries import (
     read_strings,
 )
 from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
-from trimtab.planner.snapshot.pod_groups import group_names, read_pod_groups
-from trimtab.planner.snapshot.pod_numbers import number_keys
 from trimtab.planner.snapshot.pod_specs import read_pod_specs, read_volumes
-from trimtab.planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
+from trimtab.planner.snapshot.pods import (
+    PodDictionaries,
+    group_names,
+    number_keys,
+    read_namespace,
+    read_pod_groups,
+    read_pods,
+)
 from trimtab.planner.snapshot.references import NONE, resolve
+from trimtab.planner.snapshot.requests import read_capacity_requests, read_slack_requests
 from trimtab.planner.snapshot.rows import (
     DictionarySizes,
     read_budgets,
@@ -46,7 +51,6 @@ from trimtab.planner.snapshot.rows import (
     spec_in,
 )
 from trimtab.planner.snapshot.sealing import seal
-from trimtab.planner.snapshot.slack_requests import read_slack_requests
 from trimtab.v1 import snapshot_pb2 as pb
 
 ReadSpecs = Callable[[Iterable[pb.PodSpec], Sequence[str], Sequence[str]], list[PodRequirements]]
@@ -124,7 +128,7 @@ def draft(
     volumes, moved_volumes = canonical_values(check_volumes(read_volumes(message.volumes, strings)))
     columns = _columns(message, resources, specs, limits)
     dictionaries = _Dictionaries(
-        strings, moved, moved_sets, moved_specs, resources, columns, specs, partial(_labels, texts, label_sets)
+        strings, moved, moved_sets, moved_specs, resources, columns, specs, partial(label_sets.pairs, texts)
     )
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
@@ -245,12 +249,6 @@ def _pod_template(dictionaries: _Dictionaries, row: Row, pod: pb.TemplatePod) ->
     sizes = DictionarySizes(len(dictionaries.label_sets), len(dictionaries.specs))
     (found,) = _daemonset_pods([read_template_pod(row, pod, "pod_template", sizes)], dictionaries)
     return found
-
-
-def _labels(texts: Sequence[str], sets: LabelSets, label_set: int) -> tuple[tuple[str, str], ...]:
-    """Return a canonical label set as (key, value) pairs."""
-    entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
-    return tuple((texts[sets.keys[entry]], texts[sets.values[entry]]) for entry in entries)
 
 
 def _nodes(

@@ -40,10 +40,9 @@ from trimtab.planner.snapshot.device_values import (
     read_quantity,
     read_taint_rule,
 )
-from trimtab.planner.snapshot.dictionaries import canonical_strings, read_strings
-from trimtab.planner.snapshot.encoding import encoded
-from trimtab.planner.snapshot.selectors import read_terms
-from trimtab.planner.snapshot.text_columns import TextColumn, take_text
+from trimtab.planner.snapshot.dictionaries import canonical_strings, encoded, read_strings
+from trimtab.planner.snapshot.rows import read_terms
+from trimtab.planner.snapshot.texts import TextColumn, take_text
 from trimtab.v1 import snapshot_pb2 as pb
 
 _TABLE: Final = "devices"

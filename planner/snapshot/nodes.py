@@ -5,7 +5,7 @@ Rows keep the order of the message. Cost: about 5 us per node. Raises SnapshotEr
 
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -218,23 +218,10 @@ def check_names(messages: Sequence[pb.Node]) -> list[str]:
 def take_nodes(nodes: NodeColumns, order: Int64) -> NodeColumns:
     """Return the rows `order` : int64[Q] of the columns."""
     rows = order.tolist()
-    return NodeColumns(
-        name=tuple([nodes.name[i] for i in rows]),
-        provider_id=tuple([nodes.provider_id[i] for i in rows]),
-        label_set=nodes.label_set[order],
-        taint_set=nodes.taint_set[order],
-        taint_sets=nodes.taint_sets,
-        unschedulable=nodes.unschedulable[order],
-        allocatable=nodes.allocatable[order],
-        capacity=nodes.capacity[order],
-        ready=nodes.ready[order],
-        ready_ns=nodes.ready_ns[order],
-        created_ns=nodes.created_ns[order],
-        group=nodes.group[order],
-        scale_down_disabled=nodes.scale_down_disabled[order],
-        deletion_delayed=nodes.deletion_delayed[order],
-        do_not_disrupt=nodes.do_not_disrupt[order],
-        being_deleted=nodes.being_deleted[order],
-        own_price=nodes.own_price[order],
-        traits=tuple([nodes.traits[i] for i in rows]),
-    )
+    texts: dict[str, Any] = {
+        name: tuple([getattr(nodes, name)[i] for i in rows]) for name in ("name", "provider_id", "traits")
+    }
+    columns: dict[str, Any] = {
+        name: value[order] for name, value in nodes._asdict().items() if isinstance(value, np.ndarray)
+    }
+    return nodes._replace(**texts, **columns)

@@ -22,8 +22,7 @@ from trimtab.planner.model.values import (
 )
 from trimtab.planner.snapshot.checks import Row
 from trimtab.planner.snapshot.device_values import read_extended_requests, read_pod_claims
-from trimtab.planner.snapshot.rows import read_requests
-from trimtab.planner.snapshot.selectors import read_selector, read_terms
+from trimtab.planner.snapshot.rows import read_requests, read_selector, read_terms
 from trimtab.v1 import snapshot_pb2 as pb
 
 _Item = TypeVar("_Item", bound=Any)

@@ -1,34 +1,157 @@
-"""The pod table as columns, sorted by (namespace, name).
+"""The pod table as columns, sorted by (namespace, name); numbers in annotations of pods by pod and key; pod groups, and
+the pods that name them.
 
 Decides order and resolution of the columns; checks each one. Loops over pods only in kernels. A sorted table is read as
-it is; otherwise it is sorted first. Raises SnapshotError with the row of the message.
+it is; otherwise it is sorted first. Raises SnapshotError with the row of the message. Source:
+`protos/trimtab/v1/snapshot.proto`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.execution import asking
+from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.snapshot.checks import (
     MAX_PODS,
     MAX_TIME_S,
+    Row,
     SnapshotError,
     check_index,
     check_range,
+    check_unique,
     read_column,
     read_optional,
 )
-from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, UInt8
-from trimtab.planner.snapshot.pod_groups import read_grouped_pods
-from trimtab.planner.snapshot.pod_numbers import read_numbers
+from trimtab.planner.snapshot.columns import Dangling, Float64, Int32, Int64, PodColumns, UInt8
 from trimtab.planner.snapshot.references import resolve
-from trimtab.planner.snapshot.text_columns import TextColumn, take_text
+from trimtab.planner.snapshot.rows import UNKNOWN_COUNT
+from trimtab.planner.snapshot.texts import TextColumn, take_text
 from trimtab.v1 import snapshot_pb2 as pb
 
 TABLE: Final = "pods"
 _MAX_UID: Final = 255
 _KNOWN_FLAGS: Final = 127
 _LAST_PHASE: Final = max(pb.PodPhase.Code.values())
+NO_NUMBER: Final = np.inf
+"""Value for an annotation that is not a number. Unlike NaN it equals itself, so equal columns compare equal."""
+
+
+class PodNumbers(NamedTuple):
+    """One entry per pod and key, ascending. pod, key : int32[A]; value : float64[A] or NO_NUMBER."""
+
+    pod: Int32
+    key: Int32
+    value: Float64
+
+
+def number_keys(table: pb.PodTable, strings: Sequence[str]) -> Int32:
+    """Return the column of keys, checked, in the message's strings."""
+    count = len(table.number_pod) // 4
+    keys = read_column(table.number_key, np.int32, count, TABLE, "number_key")
+    check_index(keys, len(strings), TABLE, "number_key", "strings")
+    for key in np.unique(keys).tolist():
+        if not strings[key]:
+            row = int(np.flatnonzero(keys == key)[0])
+            raise SnapshotError(TABLE, row, "number_key", "it is empty; name the annotation")
+    return keys
+
+
+def read_numbers(table: pb.PodTable, strings: Sequence[str], moved: Int32, order: Int64 | None) -> PodNumbers:
+    """Return the numbers. moved : int32[strings], their canonical numbers; order : int64[P] new row to old one."""
+    keys = number_keys(table, strings)
+    pod = read_column(table.number_pod, np.int32, len(keys), TABLE, "number_pod")
+    check_index(pod, table.count, TABLE, "number_pod", "pods")
+    value = read_column(table.number, np.float64, len(keys), TABLE, "number")
+    value[~np.isfinite(value)] = NO_NUMBER
+    # Turns -0.0 into 0.0: equal content has equal bytes.
+    value += 0.0
+    if order is not None:
+        rank = np.empty(table.count, np.int32)
+        rank[order] = np.arange(table.count, dtype=np.int32)
+        pod = rank[pod]
+    return sorted_numbers(PodNumbers(pod, moved[keys], value))
+
+
+def sorted_numbers(numbers: PodNumbers) -> PodNumbers:
+    """Return the entries ascending by pod and key. Refuses a key that a pod has twice."""
+    place = (numbers.pod.astype(np.int64) << 32) | numbers.key
+    order = np.argsort(place, kind="stable")
+    twice = np.flatnonzero(np.diff(place[order]) == 0)
+    if len(twice):
+        row = int(order[twice[0] + 1])
+        raise SnapshotError(TABLE, row, "number_key", "the pod has this annotation twice; give it once")
+    return PodNumbers(numbers.pod[order], numbers.key[order], numbers.value[order])
+
+
+_TABLE: Final = "pod_groups"
+_POLICIES: Final = frozenset(pb.PodGroupPolicy.Code.values()) - {pb.PodGroupPolicy.UNSPECIFIED}
+_MODES: Final = frozenset(pb.PodGroupDisruptionMode.Code.values())
+
+
+class GroupedPods(NamedTuple):
+    """The pods that name a group. group_pod : int32[B] ascending; group_name : int32[B] index of its name in the
+    strings."""
+
+    group_pod: Int32
+    group_name: Int32
+
+
+def read_pod_groups(
+    messages: Sequence[pb.PodGroup], strings: Sequence[str], pod_of: Callable[[Row, pb.TemplatePod], TemplatePod]
+) -> tuple[PodGroup, ...]:
+    """Return the groups sorted by (namespace, name). pod_of : reads a pod template."""
+    row = Row(_TABLE, strings)
+    found = [_pod_group(row, index, m, pod_of) for index, m in enumerate(asking(messages))]
+    check_unique([one[:2] for one in found], _TABLE, "name")
+    return tuple(sorted(found, key=lambda one: one[:2]))
+
+
+def _pod_group(row: Row, index: int, m: pb.PodGroup, pod_of: Callable[[Row, pb.TemplatePod], TemplatePod]) -> PodGroup:
+    row.index = index
+    namespace, name = row.name(m.namespace, "namespace"), row.name(m.name, "name")
+    kind = m.object or f"PodGroup/{namespace}/{name}"
+    if m.problem:
+        return PodGroup(namespace, name, kind, m.problem)
+    is_gang = m.policy == pb.PodGroupPolicy.GANG
+    row.code(m.policy, _POLICIES, "policy")
+    return PodGroup(
+        namespace=namespace,
+        name=name,
+        object=kind,
+        min_count=row.at_least(m.min_count, 1, "min_count") if is_gang else 0,
+        topology_key=row.text(m.topology_key, "topology_key"),
+        moves_whole=row.code(m.disruption_mode, _MODES, "disruption_mode") == pb.PodGroupDisruptionMode.POD_GROUP,
+        priority=m.priority if m.HasField("priority") else None,
+        created_ns=row.time_ns(m, "create_time"),
+        desired_count=row.at_least(m.desired_count, 0, "desired_count")
+        if m.HasField("desired_count")
+        else UNKNOWN_COUNT,
+        pod_template=pod_of(row, m.pod_template) if m.HasField("pod_template") else None,
+        slack=m.slack,
+    )
+
+
+def group_names(table: pb.PodTable, strings: Sequence[str]) -> Int32:
+    """Return the column of names, checked, in the message's strings, 0 = in none. int32[P], int32[0] if no pod is in
+    any."""
+    if not table.pod_group:
+        return np.zeros(0, np.int32)
+    names = read_optional(table.pod_group, np.int32, table.count, "pods", "pod_group")
+    check_index(names, len(strings), "pods", "pod_group", "strings")
+    return names
+
+
+def read_grouped_pods(table: pb.PodTable, strings: Sequence[str], moved: Int32, order: Int64 | None) -> GroupedPods:
+    """Return the pods in groups. moved : int32[strings], the canonical numbers; order : int64[P] new row to old one."""
+    names = group_names(table, strings)
+    if not len(names):
+        return GroupedPods(names, names)
+    names = names if order is None else names[order]
+    is_named = np.fromiter(map(bool, strings), np.bool_, len(strings))
+    pod = np.flatnonzero(is_named[names]).astype(np.int32)
+    return GroupedPods(pod, moved[names[pod]])
 
 
 class PodDictionaries(NamedTuple):

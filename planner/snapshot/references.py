@@ -6,8 +6,7 @@ vectorised, and a dictionary lookup per distinct name.
 Negative numbers in a column of row numbers stand for no row of the table; `take_or` reads a value for them. There are:
 NONE and MISSING here, for any table; `NO_NODE` and `UNKNOWN_NODE`, `NO_OWNER` and `UNKNOWN_OWNER`
 (`trimtab.planner.snapshot.columns`), the same two for nodes, also those of simulations, and for owners.
-A negative number that says more has its own name beside its column, such as `NO_CLASS`
-(`trimtab.planner.predicates.counter_kind`), a class that no counter concerns, or `NO_TARGET`, `NO_ZONE`, `NO_GPU_YET`.
+A negative number that says more has its own name beside its column, such as `NO_TARGET`, `NO_ZONE`, `NO_GPU_YET`.
 """
 
 from collections.abc import Mapping, Sequence

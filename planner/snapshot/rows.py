@@ -1,30 +1,74 @@
-"""The small tables as values: node groups, owners, budgets, namespaces, the actuator's status.
+"""The small tables as values: node groups, owners, budgets, namespaces, the actuator's status; and selectors.
 
-Decides their canonical order (by id, uid, (namespace, name), name). Indices of label sets and specs keep the message's
-numbers; they are renumbered later. Raises SnapshotError.
+Decides their canonical order (by id, uid, (namespace, name), name); values of selectors are sorted and without
+duplicates. Indices of label sets and specs keep the message's numbers; they are renumbered later. Raises SnapshotError.
+Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import (
     DeletionInProgress,
     DisruptionBudget,
+    LabelRequirement,
+    NodeAffinityTerm,
     NodeGroupInfo,
     Owner,
     RecentEviction,
+    Selector,
     TemplatePod,
 )
 from trimtab.planner.snapshot.checks import Row, check_unique
 from trimtab.planner.snapshot.columns import Int32
-from trimtab.planner.snapshot.selectors import read_selector
 from trimtab.v1 import snapshot_pb2 as pb
 
 _HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
 UNKNOWN_COUNT: Final = -1
+UNKNOWN_SPEC: Final = -1
 DAEMON_SET: Final = "DaemonSet"
+_SETS: Final = frozenset({pb.LabelOperator.IN, pb.LabelOperator.NOT_IN})
+_PRESENCE: Final = frozenset({pb.LabelOperator.EXISTS, pb.LabelOperator.DOES_NOT_EXIST})
+_NUMBERS: Final = frozenset({pb.LabelOperator.GT, pb.LabelOperator.LT})
+ON_PODS: Final = _SETS | _PRESENCE
+ON_NODES: Final = _SETS | _PRESENCE | _NUMBERS
+
+
+def read_selector(row: Row, message: pb.LabelSelector, field: str) -> Selector:
+    """Return a label selector; () matches everything. The caller turns absence into None."""
+    return read_requirements(row, message.requirements, f"{field}.requirements", ON_PODS)
+
+
+def read_terms(row: Row, message: pb.NodeSelector, field: str) -> tuple[NodeAffinityTerm, ...]:
+    """Return the alternatives of required node affinity."""
+    return tuple(
+        NodeAffinityTerm(
+            read_requirements(row, term.match_expressions, f"{field}.terms.match_expressions", ON_NODES),
+            read_requirements(row, term.match_fields, f"{field}.terms.match_fields", ON_NODES),
+        )
+        for term in message.terms
+    )
+
+
+def read_requirements(
+    row: Row, messages: Iterable[pb.LabelRequirement], field: str, operators: frozenset[int]
+) -> Selector:
+    """Return requirements in their order."""
+    return tuple(_requirement(row, message, field, operators) for message in messages)
+
+
+def _requirement(row: Row, message: pb.LabelRequirement, field: str, operators: frozenset[int]) -> LabelRequirement:
+    operator = row.code(message.operator, operators, f"{field}.operator")
+    values = tuple(sorted({row.text(value, f"{field}.values") for value in message.values}))
+    if operator in _SETS and not values:
+        row.refuse(f"{field}.values", "there is none; IN and NOT_IN need at least one")
+    if operator in _PRESENCE and values:
+        row.refuse(f"{field}.values", "there are some; EXISTS and DOES_NOT_EXIST take none")
+    if operator in _NUMBERS and len(message.values) != 1:
+        row.refuse(f"{field}.values", f"there are {len(message.values)}; GT and LT take exactly one")
+    return LabelRequirement(row.needed_text(message.key, f"{field}.key"), operator, values)
 
 
 class DictionarySizes(NamedTuple):
@@ -32,9 +76,6 @@ class DictionarySizes(NamedTuple):
 
     label_sets: int
     specs: int
-
-
-UNKNOWN_SPEC: Final = -1
 
 
 def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -> list[tuple[NodeGroupInfo, int]]:
@@ -52,7 +93,7 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
             row.at_least(m.max_size, m.min_size, "max_size"),
             row.at_least(m.target_size, 0, "target_size"),
             template if has_template else -1,
-            _price(row, m),
+            row.price(m.price_per_hour) if m.HasField("price_per_hour") else math.nan,
             row.code(m.health, _HEALTH, "health"),
             row.time_ns(m, "backoff_until"),
             m.zero_or_max,
@@ -83,10 +124,6 @@ def read_template_pod(row: Row, m: pb.TemplatePod, field: str, sizes: Dictionary
         _index(row, m.spec, sizes.specs, f"{field}.spec"),
         _index(row, m.label_set, sizes.label_sets, f"{field}.label_set"),
     )
-
-
-def _price(row: Row, m: pb.NodeGroup) -> float:
-    return row.price(m.price_per_hour) if m.HasField("price_per_hour") else math.nan
 
 
 def read_requests(

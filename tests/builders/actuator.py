@@ -18,8 +18,7 @@ from trimtab.actuator.kube.cluster import ClusterApi
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.store.records import History, Record, Store
+from trimtab.actuator.store.records import History, MemoryStore, Record, Store
 from trimtab.actuator.tracker.admission import DeletionLimits, digest_of
 from trimtab.actuator.tracker.states import Retention
 from trimtab.clients.simulation.cloud.provider import MemoryCloud

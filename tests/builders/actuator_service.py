@@ -13,8 +13,7 @@ from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, ReplaceSettings, WorkSettings
-from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.store.records import Store
+from trimtab.actuator.store.records import MemoryStore, Store
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer

@@ -7,8 +7,8 @@ from tests.builders.actuator import SETTINGS, START_S
 from tests.builders.kubernetes import Json
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays

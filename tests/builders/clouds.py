@@ -16,22 +16,21 @@ from tests.builders import cluster_api as fake_capi
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
 from trimtab.actuator.cloud.aws.api import AwsApi, Reader
+from trimtab.actuator.cloud.aws.catalogue import TAGS
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
-from trimtab.actuator.cloud.aws.settings import AwsSettings
-from trimtab.actuator.cloud.aws.templates import TAGS
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.externalgrpc.calls import ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.cloud.table import AwsSettings, KwokSettings
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays

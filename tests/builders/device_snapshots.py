@@ -25,7 +25,7 @@ from trimtab.planner.devices.model import (
 )
 from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import NodeAffinityTerm, PodClaim, PodRequirements
-from trimtab.planner.slack.claim_specs import write_claim_spec
+from trimtab.planner.slack.specs import write_claim_spec
 from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice
 from trimtab.v1 import snapshot_pb2 as pb
 

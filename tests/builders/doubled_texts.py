@@ -29,15 +29,21 @@ def doubled(snapshot: pb.ClusterSnapshot, random: Random) -> pb.ClusterSnapshot:
         return random.choice(places[snapshot.strings[index]]) if index else 0
 
     sets = _double_label_sets(out, random, string)
-    numbers = NewIndices(string, lambda index: random.choice(sets[index]) if index else 0, int)
+
+    def label_set(index: int) -> int:
+        return random.choice(sets[index]) if index else 0
+
+    numbers = NewIndices(string, label_set, int)
     for table in ROWS:
         for row in getattr(out, table):
             renumber(row, numbers)
     renumber(out.actuation_status, numbers)
+    other = {"string index": string, "index into `label_sets`": label_set}
     for column in columns("snapshot.proto"):
-        if column.message == "PodTable" and column.element.startswith("string index"):
+        renumbered = next((new for start, new in other.items() if column.element.startswith(start)), None)
+        if column.message == "PodTable" and renumbered is not None:
             values = np.frombuffer(getattr(out.pods, column.field), "<i4").tolist()
-            setattr(out.pods, column.field, np.array([string(one) for one in values], "<i4").tobytes())
+            setattr(out.pods, column.field, np.array([renumbered(one) for one in values], "<i4").tobytes())
     return out
 
 

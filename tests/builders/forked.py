@@ -23,7 +23,7 @@ from trimtab.common.rpc.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
 
 COMMANDS = (
     "trimtab.clients.cli.commands",
-    "trimtab.actuator.service.command",
+    "trimtab.actuator.service.process",
     "trimtab.planner.command",
     "trimtab.planner.decisions.plan",
 )

@@ -1,13 +1,33 @@
-"""Options that the installed commands know, to compare manifests with."""
+"""What the chart installs on a test cluster, and options that the installed commands know, to compare with it."""
 
+import functools
 from typing import Any
+
+import pytest
+
+from tests.e2e.helm.binary import Json, binary, rendered
+
+
+def installed_objects() -> dict[tuple[str, str], Json]:
+    """Return the chart's objects on a test cluster by kind and name; skip the test where no Helm renders them."""
+    if not binary().exists():
+        pytest.skip(f"needs Helm: tests/e2e/helm/build.sh {binary().parent} builds it with Go")
+    return _installed_objects()
+
+
+@functools.cache
+def _installed_objects() -> dict[tuple[str, str], Json]:
+    objects = rendered("createNamespace=true")
+    by_name = {(item["kind"], item["metadata"]["name"]): item for item in objects}
+    assert len(by_name) == len(objects), "an object is given twice"
+    return by_name
 
 
 def known_options(command: str) -> set[str]:
     """Return the options of one of our commands."""
     import typer
 
-    from trimtab.actuator.service.command import app as actuator
+    from trimtab.actuator.service.process import app as actuator
     from trimtab.clients.cli.commands import app as cli
     from trimtab.planner.command import app as planner
 

@@ -8,7 +8,7 @@ from tests.builders.kubernetes import Json, node, node_group
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate, MachineType, Reservation
 from trimtab.actuator.node_groups.reconciler import LOOK_MS, NodeGroupReconciler
-from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.controllers import Delays

@@ -6,7 +6,7 @@ from typing import Any
 from tests.builders.kubernetes import Json, snapshot_of
 from trimtab.places import costs_of, ranks_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason

@@ -13,8 +13,7 @@ from trimtab.places import destinations
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
 from trimtab.planner.round.decision import NodeChange
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation

@@ -13,7 +13,7 @@ from trimtab.places import new_nodes, on_existing, on_new_nodes, on_upcoming, sh
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import search
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 

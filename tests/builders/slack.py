@@ -10,7 +10,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.opaque_state_pb2 import OpaqueState

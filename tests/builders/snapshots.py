@@ -26,8 +26,7 @@ from trimtab.planner.model.values import (
     SlackRequest,
     SpreadConstraint,
 )
-from trimtab.planner.slack.claim_specs import add_claims
-from trimtab.planner.slack.specs import SpecWriter
+from trimtab.planner.slack.specs import SpecWriter, add_claims
 from trimtab.v1 import snapshot_pb2 as pb
 
 LabelPairs = tuple[tuple[str, str], ...]

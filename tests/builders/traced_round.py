@@ -36,13 +36,13 @@ def make_a_round() -> list[dict[str, Any]]:
     trace.set_tracer_provider(provider)
     from tests.builders.actuator import small_cluster
     from tests.builders.actuator_service import DELAYS, SETTINGS
-    from tests.builders.reference_loop import FakeCluster
+    from tests.builders.loop import FakeCluster
     from trimtab.actuator.service.app import Actuator
     from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
-    from trimtab.actuator.store.memory import MemoryStore
+    from trimtab.actuator.store.records import MemoryStore
     from trimtab.clients.actuator_client import ActuatorClient
-    from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-    from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+    from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+    from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
     from trimtab.clients.simulation.cloud.provider import MemoryCloud
     from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
     from trimtab.common.rpc.server import Registration, Shell

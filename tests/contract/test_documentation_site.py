@@ -2,6 +2,7 @@
 other sites, and README is short. `.ci/run` builds it with `mkdocs build --strict`.
 """
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 import yaml
 
 from tests.builders.documentation import PAGES, ROOT, blocks, text_of
+from trimtab.actuator.tracker.deletion_steps import EDGES
 from trimtab.actuator.tracker.states import State
-from trimtab.actuator.tracker.transitions import EDGES
 
 CONFIGURATION = yaml.safe_load((ROOT / ".ci/mkdocs.yml").read_text(encoding="utf-8"))
 MOST_LINES = 110
@@ -124,3 +125,19 @@ def test_paths_of_the_repository_on_a_page_exist(page: str) -> None:
     )
     planned = {"planner/headroom"}  # what "Adding a decision" adds
     assert [path for path in named if not (ROOT / path).exists() and path not in planned] == []
+
+
+def test_the_picture_of_each_block_is_drawn_of_the_text_that_the_page_has() -> None:
+    found = importlib.util.spec_from_file_location("pictures", ROOT / ".ci" / "pictures.py")
+    assert found is not None
+    assert found.loader is not None
+    program = importlib.util.module_from_spec(found)
+    found.loader.exec_module(program)
+    drawn = [
+        (name, program.digest(text) in text_of(f"docs/assets/{name}"))
+        for page in PAGES
+        for name, text in program.pictures(page.removeprefix("docs/").removesuffix(".md"), text_of(page))
+    ]
+    assert len(drawn) == 3
+    assert [name for name, is_new in drawn if not is_new] == [], "run: python .ci/pictures.py"
+    assert CONFIGURATION["hooks"] == ["pictures.py"]

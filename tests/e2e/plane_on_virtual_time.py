@@ -19,13 +19,13 @@ from tests.e2e.actuator_process import apply
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.loads import changes
 from trimtab.clients.simulation.local_actuator import LocalActuator

@@ -1,7 +1,6 @@
 """Pods of an app that are ranked on a real control plane: settings, who is there, scaling."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from tests.e2e.actuator_process import until
@@ -9,7 +8,6 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
 S = plan_pb2.PodCostStrategy
 SLOW_S = 120.0
 

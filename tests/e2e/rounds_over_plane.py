@@ -15,8 +15,8 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.common.objects import decode_objects

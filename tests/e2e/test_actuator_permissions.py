@@ -1,20 +1,19 @@
-"""The actuator as a user with too few rights, and with exactly those of the manifests."""
+"""The actuator as a user with too few rights, and with exactly those of the chart."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
+from tests.e2e.helm.binary import rendered
 from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e
 
-RBAC = Path(__file__).parents[2] / "deploy" / "manifests" / "rbac.yaml"
 GROUP = workloads.group("pool", 10)
 
 
@@ -43,8 +42,8 @@ def test_without_rights_it_does_not_start_and_says_which_rules_lack(plane: Contr
     assert "Traceback" not in done.stderr
 
 
-def test_the_rights_of_the_manifests_are_enough_for_a_whole_drain(plane: ControlPlane, tmp_path: Path) -> None:
-    objects = list(yaml.safe_load_all(RBAC.read_text()))
+def test_the_rights_of_the_chart_are_enough_for_a_whole_drain(plane: ControlPlane, tmp_path: Path) -> None:
+    objects = rendered(template="rbac.yaml")
     for item in objects:
         if item["kind"].endswith("Binding"):
             item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]

@@ -1,8 +1,7 @@
-"""The Helm chart, rendered by the real helm: the plain manifests are its rendering, and values do what they say."""
+"""The Helm chart, rendered by the real helm: values do what they say."""
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 
 from tests.builders.manifests import known_options
 from tests.e2e.granted_rights import Grant, grants_by_account
-from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
+from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, flags, helm, named, rendered
 from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.common.kubernetes.registry import User, rules_of
 from trimtab.common.rpc.rights import RIGHT_OF_METHOD
@@ -28,14 +27,6 @@ def kinds(objects: list[Json]) -> set[tuple[str, str]]:
 
 def test_helm_finds_no_fault_with_the_chart() -> None:
     helm("lint", "--strict", CHART)
-
-
-def test_the_plain_manifests_are_what_the_chart_renders(tmp_path: Path) -> None:
-    subprocess.run([ROOT / ".ci" / "manifests", binary(), tmp_path], check=True, timeout=300)
-    kept = ROOT / "deploy" / "manifests"
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in kept.iterdir())
-    for path in tmp_path.iterdir():
-        assert path.read_text() == (kept / path.name).read_text(), f"run .ci/manifests {binary()}"
 
 
 def test_every_object_is_in_the_namespace_of_the_release_and_none_is_given_twice() -> None:

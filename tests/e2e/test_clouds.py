@@ -16,7 +16,7 @@ from trimtab.actuator.cloud.clusterapi.objects import OPTIONS, PRICE
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.ledger import NAME
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.actuator.kube.api import KubeApi, connect
 
 pytestmark = pytest.mark.e2e

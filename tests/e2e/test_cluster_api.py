@@ -18,7 +18,7 @@ from tests.e2e.helm.binary import rendered
 from tests.e2e.rounds_over_plane import Rounds, rounds_of
 from trimtab.actuator.cloud.clusterapi.objects import DELETED
 from trimtab.actuator.kube.api import connect
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from trimtab.clients.loop.rounds import RoundResult, RoundSettings
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e

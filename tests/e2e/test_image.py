@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.builders.tls import OwnCa
 from tests.e2e.actuator_process import until
 from tests.e2e.control_plane.control_plane import free_ports
-from tests.e2e.helm.binary import ROOT, Json, named
+from tests.e2e.helm.binary import Json, named, rendered
 from tests.e2e.image.built import BuiltImage, built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
-MANIFESTS = ROOT / "deploy" / "manifests"
 START_S = 60.0
 RECORDING = "clients/data/recordings/openshift-aws.json.gz"
 
@@ -36,18 +34,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuiltImage]:
         yield one
 
 
-def objects(file: str) -> list[Json]:
-    return [one for one in yaml.safe_load_all((MANIFESTS / file).read_text()) if one]
-
-
-LOOP: Any = named(objects("loop.yaml"), "Deployment", "trimtab-loop")["spec"]["template"]["spec"]["containers"][0]
-
-
 class Pod:
-    """A pod of the manifests: its command lines, and folders of the image's user for its volumes."""
+    """A pod of the chart: its command lines, and folders of the image's user for its volumes."""
 
-    def __init__(self, image: BuiltImage, folder: Path, file: str, kind: str, name: str) -> None:
-        self.spec: Any = named(objects(file), kind, name)["spec"]["template"]["spec"]
+    def __init__(self, image: BuiltImage, folder: Path, kind: str, name: str) -> None:
+        self.spec: Any = named(rendered(), kind, name)["spec"]["template"]["spec"]
         self.image, self.folder, self.name = image, folder, name.removeprefix("trimtab-")
         self.container = self.spec["containers"][0]
         self.ca = OwnCa(folder / "ca")
@@ -66,7 +57,7 @@ class Pod:
                     shutil.copy(self.ca.directory / source, path / key)
                 shutil.copy(self.ca.ca, path / "ca.crt")
             if name in {"policy", "settings"}:
-                for key, text in named(objects(f"{name}.yaml"), "ConfigMap", f"trimtab-{name}")["data"].items():
+                for key, text in named(rendered(), "ConfigMap", f"trimtab-{name}")["data"].items():
                     (path / key).write_text(text)
             for each in (path, *path.iterdir()):
                 os.chown(each, self.image.user, self.image.user)
@@ -88,7 +79,8 @@ class Pod:
     def asked(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the image beside the pod, as the loop does: with its certificate."""
         volumes = {"/tls": self.volume("caller"), "/cache": self.volume("cache"), "/tmp": self.volume("tmp")}
-        environment = {one["name"]: one["value"] for one in LOOP["env"]}
+        loop = named(rendered(), "Deployment", "trimtab-loop")["spec"]["template"]["spec"]["containers"][0]
+        environment = {one["name"]: one["value"] for one in loop["env"]}
         return self.image.run(command, volumes, **environment)
 
     def is_ready(self) -> bool:
@@ -144,7 +136,7 @@ def test_a_program_can_write_nowhere_but_in_its_volumes(image: BuiltImage, tmp_p
 def test_the_planners_pod_is_ready_with_the_kernels_of_the_image_and_plans_for_the_loop(
     image: BuiltImage, tmp_path: Path
 ) -> None:
-    pod = Pod(image, tmp_path, "planner.yaml", "Deployment", "trimtab-planner")
+    pod = Pod(image, tmp_path, "Deployment", "trimtab-planner")
     log = tmp_path / "log"
     with image.running(pod.arguments(), pod.volumes(pod.container), log) as planner:
         until(lambda: pod.is_ready() or planner.poll() is not None, START_S, "the planner is ready")
@@ -161,7 +153,7 @@ def test_the_planners_pod_is_ready_with_the_kernels_of_the_image_and_plans_for_t
 
 
 def test_the_actuators_pod_is_ready_and_answers_the_loop(image: BuiltImage, tmp_path: Path) -> None:
-    pod = Pod(image, tmp_path, "actuator.yaml", "StatefulSet", "trimtab-actuator")
+    pod = Pod(image, tmp_path, "StatefulSet", "trimtab-actuator")
     log = tmp_path / "log"
     # Without a cluster: the cloud in memory, and no leadership.
     arguments = pod.arguments("cloud-config", "namespace", "leader-elect", cloud="memory")

@@ -1,4 +1,4 @@
-"""`trimtab admin load` as a process on a real control plane, without slack and with it: the steps of docs/slack.md."""
+"""`trimtab admin load` as a process on a real control plane, without slack and with it: the steps of docs/jobs.md."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e

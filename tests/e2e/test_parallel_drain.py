@@ -15,7 +15,7 @@ from tests.e2e.actuator_process import Json, all_ready, apply, command, listed, 
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.reference_loop.rounds import deletion_order
+from trimtab.clients.loop.rounds import deletion_order
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
-from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
+from tests.e2e.helm.binary import rendered
+from tests.e2e.ranked_pods import SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.kube.api import connect
 from trimtab.actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +28,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @pytest.fixture(scope="module", autouse=True)
 def content(plane: ControlPlane) -> None:
-    plane.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
+    apply(plane, *rendered(template="pod-group-costs.yaml"))
 
 
 def three_zones(pool: str) -> list[Json]:
@@ -168,13 +168,12 @@ def test_costs_are_applied_beside_those_of_others_and_only_to_the_same_pod(
 
 
 def test_group_objects_have_a_status_of_one_generation_and_columns(plane: ControlPlane) -> None:
-    from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
-    from trimtab.actuator.service.pod_costs import apply_pod_costs
-    from trimtab.actuator.service.settings import PodCostLimits
+    from trimtab.actuator.service.pod_costs import CostOrders, GroupOrder, apply_pod_costs
+    from trimtab.actuator.service.settings import WriteLimits
 
     cluster = cluster_of(plane, "admin")
     order = GroupOrder("ReplicaSet/default/again", {"default/gone": -5}, after_each_removal=True)
-    done = apply_pod_costs(cluster, CostOrders([order], made="2026-01-01T00:00:00Z"), PodCostLimits())
+    done = apply_pod_costs(cluster, CostOrders([order], made="2026-01-01T00:00:00Z"), WriteLimits())
     assert done.objects_written_count == 1
     item = json.loads(plane.kubectl("get", "pgc", "-n", "default", "replicaset-again", "-o", "json"))
     assert item["spec"]["costs"] == {"gone": 5}
@@ -184,15 +183,15 @@ def test_group_objects_have_a_status_of_one_generation_and_columns(plane: Contro
     head = plane.kubectl("get", "pgc", "-n", "default").splitlines()[0].split()
     assert head == ["NAME", "KIND", "OWNER", "RANKED", "OBSERVED", "COMPLETE", "RANKED", "AT"]
     dropped = CostOrders([], remove_others=True, made="2026-01-01T00:00:00Z")
-    assert apply_pod_costs(cluster, dropped, PodCostLimits()).objects_removed_count == 1
+    assert apply_pod_costs(cluster, dropped, WriteLimits()).objects_removed_count == 1
     assert not cluster.group_costs()
 
 
 def test_only_the_actuator_sets_costs_where_a_namespace_is_protected(plane: ControlPlane, pods: list[str]) -> None:
-    objects = list(yaml.safe_load_all((MANIFESTS / "pod-cost-policy.yaml").read_text()))
+    objects = rendered(template="pod-cost-policy.yaml")
     text = json.dumps(objects).replace("system:serviceaccount:trimtab:trimtab-actuator", "trimtab")
     apply(plane, *json.loads(text))
-    for item in yaml.safe_load_all((MANIFESTS / "rbac.yaml").read_text()):
+    for item in rendered(template="rbac.yaml"):
         if item["metadata"]["name"] == "trimtab-actuator-pod-costs":
             if item["kind"].endswith("Binding"):
                 item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]

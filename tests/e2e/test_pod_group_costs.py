@@ -10,11 +10,12 @@ import pytest
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
-from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, targets
+from tests.e2e.helm.binary import rendered
+from tests.e2e.ranked_pods import SLOW_S, Json, S, pods_of, targets
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from tests.reference.pod_costs import anti_affinity
 from tests.reference.pod_removal import Choice, Group, Moment, Ranking, choose, of_object
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import PodCostGroupReason
 
@@ -25,7 +26,7 @@ APART = anti_affinity.Term((("app", "apart"),), HOST, 10)
 
 @pytest.fixture(scope="module", autouse=True)
 def content(plane: ControlPlane) -> None:
-    plane.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
+    apply(plane, *rendered(template="pod-group-costs.yaml"))
 
 
 def asked(settings: plan_pb2.PlanSettings) -> RoundSettings:

@@ -15,7 +15,7 @@ from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.queue_stand_in import PENDING, READY, QueuedWorkload
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e

@@ -52,7 +52,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_release_has_each_file_and_its_checksum(release: Path) -> None:
     built = {
         f"trimtab-{VERSION}-py3-none-any.whl", WHEEL, f"trimtab-{VERSION}.tar.gz", f"trimtab-{VERSION}.tgz",
-        f"trimtab-{VERSION}.cdx.json",
+        f"trimtab-{VERSION}.cdx.json", f"trimtab-{VERSION}-kwok.yaml",
     }  # fmt: skip
     assert {path.name for path in release.iterdir()} == {*built, "SHA256SUMS"}
     sums = dict(reversed(line.split("  ")) for line in (release / "SHA256SUMS").read_text().splitlines())

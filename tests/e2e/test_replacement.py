@@ -19,8 +19,8 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.reference_loop.replacing import in_progress
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.replacing import in_progress
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.places import places_of
 from trimtab.v1 import actuator_pb2, plan_pb2

@@ -21,7 +21,7 @@ from tests.e2e.control_plane.control_plane import (
     free_ports,
 )
 from tests.e2e.granted_rights import Grant, grants_by_account, requests_of
-from tests.e2e.helm.binary import ROOT, rendered
+from tests.e2e.helm.binary import rendered
 from tests.e2e.loop_processes import planner_at, process
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.v1 import plan_pb2
@@ -55,7 +55,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     ) as started:
         for kinds in ("capacity-buffers.yaml", "node-pools.yaml", "pod-groups.yaml", "provisioning-requests.yaml"):
             started.kubectl("create", "-f", str(Path(__file__).parent / kinds))
-        started.kubectl("apply", "-k", str(ROOT / "deploy" / "manifests"))
+        apply(started, *rendered("createNamespace=true"))
         yield started
 
 

@@ -13,7 +13,7 @@ from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, deletion_of, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from trimtab.clients.loop.rounds import RoundResult, RoundSettings
 from trimtab.places import new_nodes as pods_of_new_nodes
 from trimtab.places import on_existing, on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2

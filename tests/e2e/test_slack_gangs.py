@@ -13,7 +13,7 @@ from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed, until
 from tests.e2e.control_plane.control_plane import GANG_GATES, SERVED, ControlPlane, cached_binaries
 from tests.e2e.rounds_over_plane import rounds_over
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]

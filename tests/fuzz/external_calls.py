@@ -23,7 +23,7 @@ from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.servicer import ExpanderServicer
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

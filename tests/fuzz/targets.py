@@ -21,9 +21,8 @@ from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.placement.hints import PodGroups, group_pods
 from trimtab.planner.scale_down.state import recall
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import Bounds, RequestMemory
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.streams import reserve_for_reading
 from trimtab.planner.service.warm_up import NOW_S, growing_cluster, small_cluster

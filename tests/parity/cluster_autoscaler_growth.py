@@ -20,7 +20,7 @@ from tests.certificates.scale_up import offences
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import on_new_nodes
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

@@ -28,9 +28,9 @@ from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.model import AllocatedDevice, DeviceClaim, DeviceId, DeviceNode, NodeSelection
-from trimtab.planner.devices.node_matching import reaches
+from trimtab.planner.devices.pools import reaches
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

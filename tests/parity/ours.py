@@ -17,7 +17,7 @@ from trimtab.common.objects import InvalidInputError, build_snapshot, decode_obj
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.simulations import simulation_settings
 from trimtab.planner.predicates.topologies import HOSTNAME
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.explain import explain, masks

@@ -19,12 +19,12 @@ from tests.builders.waiting import LIMIT_S
 from tests.parity.cluster_autoscaler_conversations.conversation import DATA, Call, Conversation, read
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import SERVICE as PROVIDER
 from trimtab.actuator.service.external.servicer import external_registration
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
@@ -35,7 +35,7 @@ from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
 from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.process import MAX_MESSAGE_BYTES
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 
 MOST_BYTES = 4 << 20

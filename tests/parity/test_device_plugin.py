@@ -17,7 +17,7 @@ from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.cluster_devices import allocated_devices
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.devices.model import AllocatedState, DevicesAllocated, PoolId, PoolUse
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

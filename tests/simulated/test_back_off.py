@@ -10,8 +10,8 @@ from typing import Any
 
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import Activity
-from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import BackoffPolicy
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

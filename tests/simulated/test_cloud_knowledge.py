@@ -9,9 +9,9 @@ from tests.builders import aws as fake_aws
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.clouds import aws_cloud
 from tests.builders.kubernetes import Json, node, node_group, pod
-from trimtab.actuator.cloud.aws.settings import AwsSettings
-from trimtab.actuator.cloud.aws.templates import TAGS
+from trimtab.actuator.cloud.aws.catalogue import TAGS
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.table import AwsSettings
 
 
 def waiting() -> list[Json]:

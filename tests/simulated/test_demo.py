@@ -4,6 +4,7 @@ The whole demo is a stage of `.ci/run` too; here it runs in the nightly tier, wh
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import listed
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.cli.demo.command import OWN_CLUSTER
 
 TIMEOUT_S = 280
 MARK = "TRIMTAB_TEST_RUN"
@@ -68,8 +70,17 @@ def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> 
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    for part in ("A recorded real cluster", "A generated cluster"):
-        assert part in done.stdout
+    lines = done.stdout.splitlines()
+    first_loop = next(at for at, line in enumerate(lines) if line.startswith("Loop 1:"))
+    first_screen = "\n".join(lines[:first_loop])
+    assert len(first_screen.splitlines()) <= 36, "what can go, why the others stay and what to change come first"
+    for part in ("161 of 300 nodes can go (54 %)", "56,772 a month", "Why the others stay:", "What to change"):
+        assert part in first_screen
+    assert done.stdout.index("A generated cluster") < done.stdout.index("A recorded real cluster")
+    numbers = [int(found) for found in re.findall(r"^Loop (\d+):", done.stdout, re.MULTILINE)]
+    shown = [1 + at for at in range(numbers.index(1, 1))]
+    assert numbers == [*shown, *(1 + at for at in range(len(numbers) - len(shown)))], "no gaps, from 1 in each chapter"
+    assert lines[-1] == OWN_CLUSTER
     assert done.stdout.count("Nothing lost:") == 2
     assert done.stdout.count("All kept:") == 2
     assert "kill -9" in done.stdout
@@ -77,8 +88,8 @@ def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> 
     assert done.stdout.count("Cluster Autoscaler 1.36 (recorded)") == 2
     for part in ("A burst: 60 pods", "The burst ends", "60 of 60 pods ran", "the cluster shrank again"):
         assert part in done.stdout
-    assert len(done.stdout.splitlines()) <= 60, "an answer that is read at once"
-    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert len(lines) <= 70, "an answer that is read at once"
+    assert max(map(len, lines[:-1])) <= 120
     assert "\x1b[" not in done.stdout, "no colours where nobody looks"
     assert demo.left_behind() == []
 
@@ -128,6 +139,11 @@ def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Si
     assert process.returncode == 130
     assert "Traceback" not in err
     assert demo.left_behind() == []
+
+
+def test_the_command_for_ones_own_cluster_is_that_of_the_readme() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    assert f"\n{OWN_CLUSTER}\n" in readme.read_text()
 
 
 def test_a_file_that_is_not_a_cluster_ends_the_demo_with_its_name(demo: Demo, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.builders import aws as fake_aws
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.clouds import aws_cloud
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod
-from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.table import AwsSettings
 
 LABEL = "zalando.org/scaling-priority"
 

@@ -20,7 +20,7 @@ BURSTS, FIRST_S = 3, 1800.0
 CORES, POD_CORES, RESTING = 4.0, 0.8, 10
 PRICE = 0.2
 RATES = (0.0, 0.1, 0.3, 0.5)
-PAGE = Path(__file__).parents[2] / "docs" / "slack.md"
+PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
 
 
 def shop(rate: float, size: int = 5) -> ClusterSimulation:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders.actuator import SETTINGS, Crash, Stage, small_cluster
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
-from trimtab.actuator.service.external.deletion_room import DeletionRoom
+from trimtab.actuator.service.external.cloud_cache import DeletionRoom
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
 from trimtab.actuator.service.external.servicer import ExternalServicer
 from trimtab.actuator.tracker.events import Event, TimeNoted

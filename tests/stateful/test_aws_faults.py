@@ -22,12 +22,11 @@ from tests.builders.kubernetes import node
 from tests.builders.tiers import ALL_DEATHS, nightly_but
 from trimtab.actuator.cloud.aws.api import AwsApi, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
-from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.cloud.table import AwsSettings
+from trimtab.actuator.node_groups.loop import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
-from trimtab.actuator.node_groups.settings import GroupSettings
-from trimtab.actuator.settings import DeleteSettings
+from trimtab.actuator.settings import DeleteSettings, GroupSettings
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.common.rpc.retries import attempts
 from trimtab.v1 import actuator_pb2, plan_pb2

@@ -14,12 +14,12 @@ from tests.builders.actuator import DELAYS, Crash, Stage, small_cluster
 from tests.builders.capacity_requests import CONSUMES, pod_template, request
 from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from trimtab.actuator.kube.cluster import KnownCapacityRequest
-from trimtab.actuator.service.capacity_status import apply_capacity_status
-from trimtab.actuator.service.settings import CapacityLimits
-from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
-from trimtab.clients.reference_loop.lowering import target_reductions
+from trimtab.actuator.service.object_status import apply_capacity_status
+from trimtab.actuator.service.settings import WriteLimits
+from trimtab.clients.loop.capacity import ToldRequests, all_splits
+from trimtab.clients.loop.lowering import target_reductions
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -68,7 +68,7 @@ def round_of(stage: Stage, number: int, **more: Any) -> plan_pb2.PlanResponse:
     due = told.due(answer.capacity_requests, set())
     if due:
         now = datetime.fromtimestamp(stage.time.now_s, UTC)
-        apply_capacity_status(stage.cluster, due, CapacityLimits(), now)
+        apply_capacity_status(stage.cluster, due, WriteLimits(), now)
     return answer
 
 

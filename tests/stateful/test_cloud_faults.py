@@ -31,7 +31,7 @@ from tests.stateful.cloud_faults import (
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.node_groups.loop import ActivityWatcher
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.common.rpc.errors import ServiceError
 

@@ -16,8 +16,8 @@ from tests.builders.kubernetes import Json
 from tests.certificates.replacement import offences
 from tests.stateful.replaced_loops import ReplacedCluster, leaving_of
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.replacing import note_outcomes
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.replacing import note_outcomes
 from trimtab.common.deltas.difference import difference
 from trimtab.common.deltas.interning import InternedSnapshot, Interner
 from trimtab.common.watched.snapshot_update import SnapshotUpdate

@@ -22,7 +22,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
+from trimtab.clients.loop.kept_state import StateFile, StateKeeper
 from trimtab.clients.verdicts import going
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.stored.history import DATA, FIRST_MS, STEP_MS, STORE, fill, history
 from trimtab.actuator.store.journal import Journal
-from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.store.records import Record
+from trimtab.actuator.store.records import MemoryStore, Record
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.actuator.tracker import events
 from trimtab.actuator.tracker.tracker import Tracker

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from trimtab.actuator.cloud.aws.api import AwsApi, AwsCalls, CredentialsError, Reader
-from trimtab.actuator.cloud.aws.catalogue import Catalogue
+from trimtab.actuator.cloud.aws.catalogue import GPU_LABEL, Catalogue, group_options, group_template
 from trimtab.actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
 from trimtab.actuator.cloud.aws.price_list import PriceList
 from trimtab.actuator.cloud.aws.prices import group_price, load_prices, with_own
-from trimtab.actuator.cloud.aws.settings import AwsOptions, AwsSettings
-from trimtab.actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
@@ -31,7 +29,7 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.cloud.table import AwsOptions, AwsSettings, LiveCloud, LiveWiring, Opening
 from trimtab.actuator.kube.api import KubeApi
 
 _ACTIVITY_COUNT: Final = 20

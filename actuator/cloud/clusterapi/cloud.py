@@ -32,7 +32,6 @@ from trimtab.actuator.cloud.clusterapi.objects import (
     read_group,
     with_members,
 )
-from trimtab.actuator.cloud.clusterapi.settings import ClusterApiOptions, ClusterApiSettings
 from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
@@ -46,10 +45,10 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.cloud.table import ClusterApiOptions, LiveCloud, LiveWiring, Opening
 from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
-from trimtab.actuator.kube.settings import KubeOptions
+from trimtab.actuator.settings import KubeOptions
 from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
 from trimtab.common.kubernetes.permissions import require
 from trimtab.common.kubernetes.registry import BY_KIND, User, rules_of
@@ -74,11 +73,11 @@ class ClusterApiCloud:
     gpu_label = GPU_LABEL
 
     def __init__(
-        self, api: KubeApi, settings: ClusterApiSettings | None = None, clock: Callable[[], float] = time.monotonic
+        self, api: KubeApi, settings: ClusterApiOptions | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._api = api
-        self._settings = settings or ClusterApiSettings()
-        version = f"cluster.x-k8s.io/{self._settings.version}"
+        self._settings = settings or ClusterApiOptions()
+        version = f"cluster.x-k8s.io/{self._settings.capi_version}"
         self._kinds = {kind: BY_KIND[kind]._replace(api_versions=(version,)) for kind in (*KINDS, "Machine")}
         self._clock = clock
         self._lock = threading.Lock()
@@ -369,8 +368,8 @@ class ClusterApiCloud:
     def _list(self, kind: str, struct: type[T], may_be_unknown: bool) -> Iterable[T]:
         """Yield the objects of a kind; none where the API server does not know it and may. Raises `CloudError`."""
         resource, settings = self._kinds[kind], self._settings
-        path = resource.path_in(settings.namespace) if settings.namespace else resource.path
-        query = {"labelSelector": f"{CLUSTER_LABEL}={settings.cluster}"} if settings.cluster else {}
+        path = resource.path_in(settings.capi_namespace) if settings.capi_namespace else resource.path
+        query = {"labelSelector": f"{CLUSTER_LABEL}={settings.capi_cluster}"} if settings.capi_cluster else {}
         try:
             yield from self._api.objects(Call("GET", path, query), struct)
         except NotServedError as error:
@@ -410,11 +409,12 @@ def _not_by_name(group: str) -> CloudRefusedError:
 
 def wire(opening: Opening) -> LiveWiring:
     """Connect to the management cluster, if it is another one. Raises `ClusterError`, `ValueError`."""
-    settings = opening.options.of(ClusterApiOptions).settings()
-    rules = rules_of(User.CLUSTER_API, settings.namespace)
+    settings = opening.options.of(ClusterApiOptions)
+    settings.check()
+    rules = rules_of(User.CLUSTER_API, settings.capi_namespace)
     management: KubeApi | None = None
-    if settings.kubeconfig is not None:
-        management = connect(settings.kubeconfig, "", opening.options.of(KubeOptions).call_timeout())
+    if settings.capi_kubeconfig is not None:
+        management = connect(settings.capi_kubeconfig, "", opening.options.of(KubeOptions).call_timeout())
         opening.stack.callback(management.close)
         require(management.http, rules)
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from trimtab.actuator.cloud.group_objects import machines_of
-from trimtab.actuator.cloud.options import read_options
+from trimtab.actuator.cloud.options import machines_of, read_options
 from trimtab.actuator.cloud.provider import (
     CloudNodeTemplate,
     GroupOptions,

@@ -16,13 +16,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from trimtab.actuator.cloud.externalgrpc.calls import NotImplementedByCloudError, ProviderCalls
-from trimtab.actuator.cloud.externalgrpc.messages import (
-    GROUP_ANNOTATION,
-    group_options,
-    instance_of,
-    template_of,
-)
-from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
+from trimtab.actuator.cloud.externalgrpc.messages import GROUP_ANNOTATION, group_options, instance_of, template_of
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
@@ -36,7 +30,7 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.cloud.table import ExternalOptions, LiveCloud, LiveWiring, Opening
 from trimtab.actuator.kube.api import KubeApi
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.prices import is_price

@@ -7,7 +7,7 @@ Every version can read what is written: nodes, times and durations are in the fi
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trimtab.actuator.cloud.group_objects import machines_of
+from trimtab.actuator.cloud.options import machines_of
 from trimtab.actuator.cloud.provider import (
     CloudNodeTemplate,
     GroupOptions,

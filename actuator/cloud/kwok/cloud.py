@@ -17,7 +17,6 @@ import structlog
 
 from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, KwokGroup, group_of, load_groups, made_provider_id
 from trimtab.actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, NAME, ConfigMapLedger, Ending, GroupEntry, Ledger
-from trimtab.actuator.cloud.kwok.settings import KwokOptions, KwokSettings
 from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
@@ -32,12 +31,11 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, MachineOptions, Opening
+from trimtab.actuator.cloud.table import KwokOptions, KwokSettings, LiveCloud, LiveWiring, MachineOptions, Opening
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, NotLeaderError, RefusedError
-from trimtab.actuator.kube.objects import StoredNode
-from trimtab.actuator.kube.settings import KubeOptions
-from trimtab.actuator.settings import SettingError
+from trimtab.actuator.kube.live import StoredNode
+from trimtab.actuator.settings import KubeOptions, SettingError
 from trimtab.actuator.steady_time import SteadyTime
 from trimtab.common.kubernetes.api import MERGE_PATCH
 from trimtab.common.kubernetes.registry import BY_KIND, User, rules_of
@@ -454,7 +452,15 @@ def wire(opening: Opening) -> LiveWiring:
     if options.cloud_config is None:
         raise SettingError("--cloud kwok needs --cloud-config, a file of NodeGroup objects")
     groups = load_groups(options.cloud_config)
-    settings = options.settings(namespace, opening.options.of(MachineOptions))
+    machines = opening.options.of(MachineOptions)
+    settings = KwokSettings(
+        machines.node_start,
+        machines.instance_delete,
+        options.call_failure_rate,
+        options.start_failure_rate,
+        options.seed,
+        namespace,
+    )
 
     def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
         cloud = KwokCloud(api, groups, settings)

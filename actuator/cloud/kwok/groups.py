@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
+from trimtab.actuator.cloud.options import options_of, price_of, template_of
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions
-from trimtab.actuator.kube.objects import StoredNode
+from trimtab.actuator.kube.live import StoredNode
 from trimtab.common.kubernetes.object_files import Object, ObjectFileError, load_files
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.kubernetes.signals import clouds, ours, well_known

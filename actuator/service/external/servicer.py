@@ -23,10 +23,8 @@ from trimtab.actuator.cloud.externalgrpc.messages import (
 )
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudRefusedError, GroupOptions, Instance, NodeGroupView
 from trimtab.actuator.service.app import Actuator
-from trimtab.actuator.service.external.cloud_cache import CloudCache, CloudState
-from trimtab.actuator.service.external.deletion_room import DeletionRoom
+from trimtab.actuator.service.external.cloud_cache import CloudCache, CloudState, DeletionRoom, pod_price
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
-from trimtab.actuator.service.external.prices import pod_price
 from trimtab.actuator.service.servicer import backend_errors
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
@@ -70,33 +68,29 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             actuator.processor, actuator.cluster, actuator.cloud, limits=actuator.settings.present_limits
         )
 
-    def NodeGroups(self, request: pb.NodeGroupsRequest, context: grpc.ServicerContext) -> pb.NodeGroupsResponse:  # noqa: N802
+    def NodeGroups(self, request: pb.NodeGroupsRequest, context: grpc.ServicerContext) -> pb.NodeGroupsResponse:
         """Return all node groups."""
-        del request, context
         groups = [_group_message(group) for _, group in sorted(self._bounded_groups(self._state()).items())]
         return _bounded(pb.NodeGroupsResponse(node_groups=groups), "the list of node groups")
 
-    def NodeGroupForNode(  # noqa: N802
+    def NodeGroupForNode(
         self, request: pb.NodeGroupForNodeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupForNodeResponse:
         """Return the group of a node; one without id = in no group."""
-        del context
         state = self._state()
         group = self._bounded_groups(state).get(_group_of(request.node, state))
         return pb.NodeGroupForNodeResponse(node_group=_group_message(group) if group else pb.NodeGroup())
 
-    def NodeGroupTargetSize(  # noqa: N802
+    def NodeGroupTargetSize(
         self, request: pb.NodeGroupTargetSizeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupTargetSizeResponse:
         """Return the target size."""
-        del context
         return pb.NodeGroupTargetSizeResponse(target_size=self._group(request.id).target_size)
 
-    def NodeGroupNodes(  # noqa: N802
+    def NodeGroupNodes(
         self, request: pb.NodeGroupNodesRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupNodesResponse:
         """Return the instances, registered or not."""
-        del context
         group = self._group(request.id).id
         instances = self._state().instances[group]
         answer = pb.NodeGroupNodesResponse(instances=[instance_message(instance) for instance in instances])
@@ -104,11 +98,10 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             answer = pb.NodeGroupNodesResponse(instances=[_short(instance) for instance in instances])
         return _bounded(answer, f"the list of instances of node group {group}")
 
-    def NodeGroupTemplateNodeInfo(  # noqa: N802
+    def NodeGroupTemplateNodeInfo(
         self, request: pb.NodeGroupTemplateNodeInfoRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupTemplateNodeInfoResponse:
         """Return a new node, never an empty answer, which the Cluster Autoscaler could not read."""
-        del context
         group = self._group(request.id).id
         with backend_errors():
             template = self._cache.template(group)
@@ -117,14 +110,11 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         node = node_bytes(template, group)
         return pb.NodeGroupTemplateNodeInfoResponse(node_info=node, node_bytes=node)
 
-    def NodeGroupGetOptions(  # noqa: N802
-        self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext
-    ) -> Any:
+    def NodeGroupGetOptions(self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext) -> Any:
         """Return the options; none if the group sets none that differ from the defaults, which the caller then takes.
 
         Returns the bytes of a `NodeGroupAutoscalingOptionsResponse`: the caller asks several times a loop for a node.
         """
-        del context
         group = self._group(request.id).id
 
         def encode(options: GroupOptions) -> bytes:
@@ -137,11 +127,10 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         with backend_errors():
             return self._cache.options_answer(group, request.defaults.SerializeToString(deterministic=True), encode)
 
-    def PricingNodePrice(  # noqa: N802
+    def PricingNodePrice(
         self, request: pb.PricingNodePriceRequest, context: grpc.ServicerContext
     ) -> pb.PricingNodePriceResponse:
         """Return the price of a node's group over a time."""
-        del context
         group = _group_of(request.node, self._state())
         with backend_errors():
             price = self._cache.price_per_hour(group) if group else None
@@ -149,11 +138,10 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             raise _unknown(f"the price of node {request.node.name}")
         return pb.PricingNodePriceResponse(price=price * _hours(request))
 
-    def PricingPodPrice(  # noqa: N802
+    def PricingPodPrice(
         self, request: pb.PricingPodPriceRequest, context: grpc.ServicerContext
     ) -> pb.PricingPodPriceResponse:
         """Return the least price of the share of a node that a pod takes."""
-        del context
         try:
             pod = core_pb2.Pod.FromString(request.pod_bytes or request.pod)
             with backend_errors():
@@ -164,50 +152,44 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             raise _unknown(f"the price of pod {pod.metadata.namespace}/{pod.metadata.name}")
         return pb.PricingPodPriceResponse(price=price * _hours(request))
 
-    def GPULabel(self, request: pb.GPULabelRequest, context: grpc.ServicerContext) -> pb.GPULabelResponse:  # noqa: N802
+    def GPULabel(self, request: pb.GPULabelRequest, context: grpc.ServicerContext) -> pb.GPULabelResponse:
         """Return the cloud's label for GPU types."""
-        del request, context
         with backend_errors():
             return pb.GPULabelResponse(label=self._cloud.gpu_label)
 
-    def GetAvailableGPUTypes(  # noqa: N802
+    def GetAvailableGPUTypes(
         self, request: pb.GetAvailableGPUTypesRequest, context: grpc.ServicerContext
     ) -> pb.GetAvailableGPUTypesResponse:
         """Return the GPU types in the templates."""
-        del request, context
         with backend_errors():
             label = self._cloud.gpu_label
             templates = [self._cache.template(group) for group in self._cache.state().groups]
         types = {template.labels[label] for template in templates if template is not None and label in template.labels}
         return pb.GetAvailableGPUTypesResponse(gpu_types={name: any_pb2.Any() for name in sorted(types)})
 
-    def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:  # noqa: N802
+    def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:
         """Do nothing."""
-        del request, context
         return pb.CleanupResponse()
 
-    def Refresh(self, request: pb.RefreshRequest, context: grpc.ServicerContext) -> pb.RefreshResponse:  # noqa: N802
+    def Refresh(self, request: pb.RefreshRequest, context: grpc.ServicerContext) -> pb.RefreshResponse:
         """Read the cloud again."""
-        del request, context
         with backend_errors():
             self._cache.refresh()
         return pb.RefreshResponse()
 
-    def NodeGroupIncreaseSize(  # noqa: N802
+    def NodeGroupIncreaseSize(
         self, request: pb.NodeGroupIncreaseSizeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupIncreaseSizeResponse:
         """Raise the target size."""
-        del context
         structlog.contextvars.bind_contextvars(node_group=request.id, delta=request.delta)
         with backend_errors():
             self._orders.increase(request.id, request.delta)
         return pb.NodeGroupIncreaseSizeResponse()
 
-    def NodeGroupDeleteNodes(  # noqa: N802
+    def NodeGroupDeleteNodes(
         self, request: pb.NodeGroupDeleteNodesRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupDeleteNodesResponse:
         """Delete nodes."""
-        del context
         structlog.contextvars.bind_contextvars(node_group=request.id, nodes=len(request.nodes))
         orders: dict[str, NodeToDelete] = {}
         for position, node in enumerate(request.nodes):
@@ -218,11 +200,10 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             self._orders.delete(request.id, list(orders.values()))
         return pb.NodeGroupDeleteNodesResponse()
 
-    def NodeGroupDecreaseTargetSize(  # noqa: N802
+    def NodeGroupDecreaseTargetSize(
         self, request: pb.NodeGroupDecreaseTargetSizeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupDecreaseTargetSizeResponse:
         """Lower the target size by instances that have not started."""
-        del context
         structlog.contextvars.bind_contextvars(node_group=request.id, delta=request.delta)
         with backend_errors():
             try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.clients.cli.amounts import some
+from trimtab.clients.cli.amounts import maximum, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 from trimtab.reason_texts import clauses
@@ -25,7 +25,8 @@ def blocks(answer: PlanAnswer) -> Iterator[Block]:
     yield Sentence(f"ProvisioningRequests: {RESULTS[decision.result]}.", Style.HEADLINE)
     for split in decision.splits:
         cost = f", {answer.costs.amount(split.price_per_hour)} an hour" if split.price_per_hour else ""
-        grows = f"{split.current_size} to {split.new_size} (max {split.max_size})"
+        most = maximum(split.max_size)
+        grows = f"{split.current_size} to {split.new_size}{f' (max {most})' if most else ''}"
         names = [f"{one.namespace}/{one.name}" for one in decision.requests if _grows(one, split.node_group)]
         yield Sentence(f"{split.node_group} grows from {grows} for {some(names)}{cost}.")
     if decision.release.nodes:

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.amounts import counted, maximum, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import Block, Line, Sentence, Style, Table, without_empty_columns
@@ -155,7 +155,7 @@ def growth_table(answer: PlanAnswer) -> Table:
         cells = (
             one.node_group,
             f"{one.current_size:,} → {one.new_size:,}",
-            f"{one.max_size:,}",
+            maximum(one.max_size),
             f"{len(pods[one.node_group]):,}",
             money(price) if known else "",
             f"{HOURS_A_MONTH * price:,.0f}" if known else "",

@@ -1,4 +1,6 @@
-"""`trimtab demo [FILE…]`: first a real cluster, then a large synthetic one; or the user's own."""
+"""`trimtab demo [FILE…]`: first a plan of a large synthetic cluster, which is then carried out, then a real cluster; or
+the user's own.
+"""
 
 import gzip
 import time
@@ -8,17 +10,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from google.protobuf.duration_pb2 import Duration
 
+from trimtab.clients.cli.advice import advice_beside
 from trimtab.clients.cli.amounts import percent
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.burst import write_workload
 from trimtab.clients.cli.demo.loop import DemoSettings, run
+from trimtab.clients.cli.demo.recorded_answers import recorded_answers
 from trimtab.clients.cli.demo.screen import Screen
-from trimtab.clients.cli.demo.verdict import judge, recorded_answers
+from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
@@ -33,6 +39,11 @@ from trimtab.v1 import plan_pb2
 RECORDING = "openshift-azure.json.gz"
 SHAPE = ClusterShape(seed=2)
 """The generated cluster; with this seed, nodes behind strict budgets are drained after a few loops."""
+OWN_CLUSTER: Final = (
+    "kubectl get nodes,pods,ns,sc,pv,pvc,csidrivers,csinodes,volumeattachments,priorityclasses,rs,sts,deploy,jobs,ds,"
+    "pdb -A -o json | trimtab plan -"
+)
+"""The command with which a plan of one's own cluster is made."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +84,27 @@ def demo(files: Sequence[Path], prices: Prices | None = None, *, verbose: bool =
         if files:
             # Bad input is reported here, before any process is started.
             chapters = list(chapters)
-        screen.print(
-            "Planner, actuator and a simulated cluster run on this machine. Timers are zero: nodes go at once."
-        )
-        screen.print("[dim]Starting the planner; the first time, its kernels are compiled …[/dim]")
+        screen.print("Planner, actuator and simulated clusters run on this machine. Timers are zero: nodes go at once.")
         with ExitStack() as stack:
             # The planner takes longest to start; the built-in clusters and the actuators are made meanwhile.
             service = stack.enter_context(services.planner(directory / "planner", quick_start=True))
             plays = [(chapter, stack.enter_context(_actuator(chapter, directory))) for chapter in chapters]
             stack.callback(services.stop, [service, *(actuator for _, actuator in plays)])
-            planner = stack.enter_context(open_planner(service.address))
+            with screen.waiting("Starting the planner; at its first start it compiles what the first plan needs"):
+                address = service.address
+            planner = stack.enter_context(open_planner(address))
             wrong = [line for chapter, actuator in plays for line in _play(chapter, planner, actuator, screen)]
     screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
     if wrong:
         raise FailedError("the demo failed:\n" + "\n".join(wrong))
+    if not files:
+        screen.print("\n[bold]Your own cluster, read-only:[/bold]")
+        screen.command(OWN_CLUSTER)
 
 
 def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> Iterator[Chapter]:
     """Yield the cluster in the user's files, or else the built-in ones. Errors: UsageError."""
-    built_in = (recorded_chapter, generated_chapter)
+    built_in = (generated_chapter, recorded_chapter)
     makers = [partial(_own, files)] if files else [partial(make, directory) for make in built_in]
     for make in makers:
         yield make() if prices is None else with_prices(make(), prices, directory)
@@ -136,7 +149,7 @@ def generated_chapter(directory: Path) -> Chapter:
     write_list(generate(SHAPE), target)
     text = (
         f"{SHAPE.nodes} nodes used to {percent(SHAPE.utilization)}, {SHAPE.workload_count} workloads, budgets, a "
-        "few unmovable pods. At most 80 nodes go at a time. A burst follows."
+        "few unmovable pods."
     )
     chosen = settings(80)
     # Zones are balanced; similar groups differ only in the label with their name.
@@ -157,9 +170,20 @@ def _play(
 ) -> tuple[str, ...]:
     """Play one chapter; return what went wrong."""
     screen.chapter(chapter.title, chapter.text)
-    story = run(planner, actuator, chapter.scenario, screen)
     recorded = recorded_answers(chapter.files[0]) if chapter.scenario.name != "own" else None
-    verdict = judge(story, recorded, brief=chapter.brief)
-    for line in verdict.lines:
-        screen.print(line)
+
+    parallelism = chapter.scenario.settings.scale_down.max_scale_down_parallelism
+
+    def show(request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
+        if not chapter.brief:
+            advice = advice_beside(planner, answer.view, request, answer.response, None)
+            screen.print_all(first_answer(replace(answer, advice=advice)))
+        if recorded:
+            screen.print(compared_with_recorded(answer, recorded))
+        if not chapter.brief:
+            screen.print(f"\n[bold]Carried out, at most {parallelism} nodes at a time:[/bold]")
+
+    story = run(planner, actuator, chapter.scenario, screen, show)
+    verdict = judge(story, brief=chapter.brief)
+    screen.print_all(verdict.lines)
     return verdict.wrong

@@ -5,7 +5,7 @@ plan is made. If the scenario requires it, the actuator is killed once, in the m
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from trimtab.clients.actuator_client import ActuatorClient
@@ -13,23 +13,16 @@ from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.demo import burst as burst_workload
 from trimtab.clients.cli.demo.burst import DemoBurst
-from trimtab.clients.cli.demo.evidence import (
-    SAMPLE_INTERVAL_S,
-    ClusterPicture,
-    Sampler,
-    Witness,
-    picture,
-    statuses,
-    unsettled,
-)
+from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.services import ActuatorProcess
+from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.reference_loop.rounds import deletion_order
+from trimtab.clients.loop.rounds import deletion_order
 from trimtab.common.objects import Objects
 from trimtab.common.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.common.objects.decode import add_text
@@ -99,12 +92,18 @@ class Story:
         }
 
 
-def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen) -> Story:
+ShowFirst = Callable[[plan_pb2.PlanRequest, PlanAnswer], None]
+"""Shows the first answer before it is carried out, given its request."""
+
+
+def run(
+    planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, show_first: ShowFirst
+) -> Story:
     """Loop until a plan changes nothing and nothing is in progress; then again with a burst, and once it is over."""
     with ActuatorClient(actuator.address) as client:
         first = picture(client.list_objects())
     story = Story(before=first, after=first, witness=Witness(first))
-    loop = _ScenarioLoop(planner, actuator, scenario, screen, story)
+    loop = _ScenarioLoop(planner, actuator, scenario, screen, story, show_first)
     with Sampler(actuator, story.witness):
         loop.until_calm()
         story.shrunk = story.answers[-1]
@@ -117,8 +116,15 @@ class _ScenarioLoop:
     """The rounds of one scenario and their data."""
 
     def __init__(
-        self, planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, story: Story
+        self,
+        planner: PlannerAccess,
+        actuator: ActuatorProcess,
+        scenario: DemoSettings,
+        screen: Screen,
+        story: Story,
+        show_first: ShowFirst,
     ) -> None:
+        self._show_first = show_first
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._screen, self._story = screen, story
         self._deadline = time.monotonic() + CHAPTER_TIMEOUT_S
@@ -179,8 +185,11 @@ class _ScenarioLoop:
             response = self._planner.plan(snapshot, request)
             now_ns, prices = request.now.ToNanoseconds(), self._scenario.prices
             answer = PlanAnswer(response, ClusterView(snapshot), request.settings, now_ns, prices=prices)
+            took_s = time.monotonic() - started - _compiling_s(response)
             story.answers.append(answer)
-            self._screen.plan(len(story.answers), answer, time.monotonic() - started, len(status.deletions))
+            if len(story.answers) == 1:
+                self._show_first(request, answer)
+            self._screen.plan(answer, took_s, len(status.deletions))
             request.state.CopyFrom(response.state)
             grows = bool(response.scale_up.splits)
             if grows:
@@ -201,6 +210,11 @@ class _ScenarioLoop:
                 split = splits[one.node_group]
                 self._story.burst.note(one.node_group, split.current_size, split.new_size)
                 self._story.burst.price_per_hour += split.price_per_hour
+
+
+def _compiling_s(answer: plan_pb2.PlanResponse) -> float:
+    """Return how long the planner compiled for an answer."""
+    return sum(one.duration.ToNanoseconds() for one in answer.diagnostics.stages if one.stage == "compile") / 1e9
 
 
 def _snapshot(

@@ -1,70 +1,27 @@
-"""How a chapter of the demo ended: examples, reasons, before and after, and evidence from the cluster's objects.
-
-Recorded answers of the real Cluster Autoscaler identify their input by a digest and are never shown for another one.
+"""What the first plan of a chapter says, and how the chapter ended: figures before and after, evidence from the
+cluster's objects.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
+from trimtab.clients.cli.answers.advice import changes_of
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.blockers import by_reason, why
+from trimtab.clients.cli.answers.scale_down import headline
 from trimtab.clients.cli.demo import burst, evidence
-from trimtab.clients.cli.demo.evidence import Object
 from trimtab.clients.cli.demo.loop import Story
-from trimtab.common.rpc.collection import collection_paused
+from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
+from trimtab.clients.cli.terminal import printed
 from trimtab.prices import HOURS_A_MONTH
-
-FILE = "cluster_autoscaler_answers.json"
-
-
-@dataclass(frozen=True)
-class RecordedAnswers:
-    """Loops over one input, each with the node list in a different order; savings are per hour. `version` : of the
-    Cluster Autoscaler; `runs` : loops; `first_count`, `first_saving` : nodes that the first of them removes, and what
-    that saves; `best_count` : most nodes that one of them removes.
-    """
-
-    version: str
-    runs: int
-    first_count: int
-    first_saving: float
-    best_count: int
-
-
-def recorded_answers(cluster: Path) -> RecordedAnswers | None:
-    """Return the recording for a cluster, or None if there is none for exactly this input."""
-    text = (resources.files("trimtab.clients.data.recordings") / FILE).read_bytes()
-    document = msgspec.json.decode(text)
-    found = document["answers"].get(digest(cluster.read_bytes()))
-    if found is None:
-        return None
-    return RecordedAnswers(
-        version=document["version"],
-        runs=len(found["nodes"]),
-        first_count=found["nodes"][0],
-        first_saving=found["savingPerHour"][0],
-        best_count=max(found["nodes"]),
-    )
-
-
-def digest(listed: bytes) -> str:
-    """Return the digest of a `List`'s objects, independent of its white space."""
-    with collection_paused():
-        items: list[Object] = msgspec.json.decode(listed)["items"]
-    return hashlib.sha256(msgspec.json.encode(items, order="sorted")).hexdigest()
-
 
 MOST_EXAMPLES, MOST_REASONS = 3, 3
 
@@ -77,8 +34,18 @@ class ChapterResult:
     wrong: tuple[str, ...]
 
 
-def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False) -> ChapterResult:
-    """Compare the cluster's objects before and after, and compose the output. brief : without reasons and figures."""
+def first_answer(answer: PlanAnswer) -> Iterator[RenderableType]:
+    """Yield what the first plan says: how many nodes can go and what that saves, examples, what keeps the others, what
+    to change.
+    """
+    yield f"[bold]{headline(answer)}[/bold]"
+    yield from _examples(answer)
+    yield from _reasons(answer)
+    yield from printed([changes_of(answer)])
+
+
+def judge(story: Story, *, brief: bool = False) -> ChapterResult:
+    """Compare the cluster's objects before and after, and compose the output. brief : without figures."""
     wrong = [f"node {node} was not removed: {reason}" for node, reason in story.failed().items()]
     gone = story.planned - set(story.failed())
     wrong += evidence.complaints(story.before, story.after, gone)
@@ -88,13 +55,11 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
     if story.crash:
         lost = story.crash.nodes - story.ended.keys()
         wrong += [f"node {node}: its deletion was lost when the actuator was killed" for node in sorted(lost)]
-    lines: list[RenderableType] = [_headline(story), *_examples(story.answers[0])]
+    lines: list[RenderableType] = [_headline(story)]
     if not brief:
-        lines += [*_reasons(story.shrunk or story.answers[-1]), _before_and_after(story)]
+        lines.append(_before_and_after(story))
     if story.burst:
         lines += [f"[cyan]The burst:[/cyan] {escape(line)}" for line in burst.summary_lines(story.burst)]
-    if recorded:
-        lines.append(_compared_with_recorded(story.answers[0], recorded))
     lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
     return ChapterResult(tuple(lines), tuple(wrong))
 
@@ -120,7 +85,7 @@ def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
     middle = max(0, len(nodes) // 2 - MOST_EXAMPLES // 2)
     chosen = nodes[middle : middle + MOST_EXAMPLES]
     if chosen:
-        yield "For example, drained by the first plan:"
+        yield "For example:"
     for one in chosen:
         places = Counter(sorted(answer.moves.get(one.node, {}).values())).most_common()
         to = some([f"{node} ({count})" for node, count in places], 2)
@@ -130,10 +95,10 @@ def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
 
 
 def _reasons(answer: PlanAnswer) -> Iterator[RenderableType]:
-    """Yield the main reasons of the nodes that stay in the end."""
+    """Yield the main reasons of the nodes that stay."""
     groups = by_reason(answer)
     if groups:
-        yield "Why the remaining nodes stay:"
+        yield "Why the others stay:"
     for alike in groups[:MOST_REASONS]:
         yield Padding.indent(f"{counted(len(alike), 'node')}: {escape(why(answer, alike))}", 2)
 
@@ -162,7 +127,7 @@ def _before_and_after(story: Story) -> Table:
     stages = _stages(story)
     pictures, answers = [one.picture for one in stages], [one.answer for one in stages]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(counted(len(story.answers), "loop"), no_wrap=True)
+    table.add_column("", no_wrap=True)
     for stage in stages:
         table.add_column(stage.name, justify="right", no_wrap=True)
     table.add_row("nodes", *(f"{len(one.nodes):,}" for one in pictures))
@@ -178,7 +143,7 @@ def _before_and_after(story: Story) -> Table:
     return table
 
 
-def _compared_with_recorded(answer: PlanAnswer, recorded: RecordedAnswers) -> str:
+def compared_with_recorded(answer: PlanAnswer, recorded: RecordedAnswers) -> str:
     """Return the first plan beside the recorded answers of the Cluster Autoscaler to the same input."""
     nodes = [one.node for one in answer.response.scale_down.unneeded]
     saved = f", {money(answer.costs.of(nodes))} an hour" if answer.costs.known else ""

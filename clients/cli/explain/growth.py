@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from trimtab.clients.cli.amounts import amount, counted, named_amount, some
+from trimtab.clients.cli.amounts import amount, counted, maximum, named_amount, some
 from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence
@@ -193,10 +193,10 @@ def refusal_lines(explanation: GrowthExplanation) -> Iterator[str]:
 def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -> Iterator[str]:
     """Yield which group grows for the pod, the cost, which other groups would help, and why they lost."""
     group = split.node_group
-    count = split.new_size - split.current_size
+    count, most = split.new_size - split.current_size, maximum(split.max_size)
     yield (
         f"[green]Node group [cyan]{escape(group)}[/cyan] grows for it[/green], from {split.current_size:,} to "
-        f"{counted(split.new_size, 'node')} (at most {split.max_size:,}): "
+        f"{counted(split.new_size, 'node')}{f' (at most {most})' if most else ''}: "
         f"{chosen_because(explanation.decision, group)}."
     )
     beside = list(destinations(explanation.decision.places).values()).count(explanation.place) - 1

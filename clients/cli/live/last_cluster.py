@@ -13,7 +13,7 @@ from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.live.cluster import LiveCluster, LivePoolGroups
-from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundSettings
+from trimtab.clients.loop.rounds import RoundRecorder, RoundSettings
 from trimtab.common.deltas.application import Application
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.objects.karpenter.offers import MachineOffer

@@ -24,8 +24,8 @@ from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
 from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.errors import TrimtabError

@@ -26,17 +26,17 @@ from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.advisory import Advisory
-from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
-from trimtab.clients.reference_loop.gang_events import GangEvents
-from trimtab.clients.reference_loop.growth_events import GrowthEvents
-from trimtab.clients.reference_loop.health import Health, HealthServer
-from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
-from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.reference_loop.request_events import RequestEvents
-from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
-from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.loop.advisory import Advisory
+from trimtab.clients.loop.events import EventWriter, StatusEvents, Subject
+from trimtab.clients.loop.gang_events import GangEvents
+from trimtab.clients.loop.growth_events import GrowthEvents
+from trimtab.clients.loop.health import Health, HealthServer
+from trimtab.clients.loop.kept_state import StateConfigMap, StateFile, StateKeeper
+from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
+from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.loop.request_events import RequestEvents
+from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.loop.status_map import StatusMap
 from trimtab.clients.steering.marks import KEYS, settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter

@@ -28,7 +28,7 @@ from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.terminal import table_on_terminal
-from trimtab.clients.reference_loop.status_map import KEY
+from trimtab.clients.loop.status_map import KEY
 from trimtab.common.documents.loading import DocumentError, load_document
 from trimtab.common.documents.output import escaped
 from trimtab.common.kubernetes.api import Api

@@ -11,7 +11,7 @@ import structlog
 
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.health import Health
+from trimtab.clients.loop.health import Health
 from trimtab.common.rpc.errors import TrimtabError
 
 LONGEST_S: Final = 180.0

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.cli.amounts import counted, duration, some
+from trimtab.clients.cli.amounts import NO_MAXIMUM, counted, duration, some
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.nodes import explain_node, node_lines
@@ -170,7 +170,7 @@ def _groups(answer: PlanAnswer, nodes: tuple[NodeLine, ...], amounts: Mapping[st
             going=sum(one.state in (NodeState.MOVING, NodeState.NOW, NodeState.LATER) for one in members[group]),
             added=added.get(group, 0),
             least=row.min_size if row is not None else -1,
-            most=row.max_size if row is not None else -1,
+            most=_most(row.max_size) if row is not None else -1,
             cpu=total.shares[0],
             memory=total.shares[1],
             price=sum(one.price or 0.0 for one in members[group]),
@@ -204,6 +204,11 @@ def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
     yield from sorted(lines, key=lambda line: (line.is_served, -len(line.pods), line.owner, line.reason))
 
 
+def _most(max_size: int) -> int:
+    """Return the maximum size of a node group; -1 = none is known."""
+    return max_size if max_size < NO_MAXIMUM else -1
+
+
 def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
     """Yield the node groups that grow, the one for the most pods first."""
     decision, pods = answer.response.scale_up, answer.on_new_nodes
@@ -211,7 +216,7 @@ def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
         price = one.price_per_hour if one.HasField("price_per_hour") else None
         why = expansion.chosen_because(decision, one.node_group)
         yield GrowthLine(
-            one.node_group, one.current_size, one.new_size, one.max_size, len(pods[one.node_group]), price, why
+            one.node_group, one.current_size, one.new_size, _most(one.max_size), len(pods[one.node_group]), price, why
         )
 
 

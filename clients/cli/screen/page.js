@@ -74,7 +74,7 @@ const VIEWS = {
     columns: [
       column("group", "25%", (row) => row.group),
       column("nodes", "8rem", (row) => row.next - row.current, (row) => `${number(row.current)} → ${number(row.next)}`),
-      column("maximum", "6rem", (row) => row.most, (row) => number(row.most), "number"),
+      column("maximum", "6rem", (row) => row.most, (row) => row.most < 0 ? "" : number(row.most), "number"),
       column("pods", "5rem", (row) => row.pods, null, "number"),
       column("price/h", "8rem", (row) => row.price, (row) => number(row.price, 2), "number"),
       column("because", "", (row) => row.reason),

@@ -37,9 +37,9 @@ from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.decisions import FIELDS
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateKeeper
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+from trimtab.clients.loop.kept_state import StateConfigMap, StateKeeper
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
 from trimtab.common.documents.bounded_input import STANDARD_INPUT
 from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.objects.annotated_numbers import annotations_read

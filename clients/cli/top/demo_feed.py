@@ -18,7 +18,7 @@ from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.top.feed import Picture, PictureSink
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 
 class DemoStoppedError(Exception):
@@ -40,7 +40,7 @@ class DemoFeed:
         """Play until nothing changes any more, or until stopped."""
         self._display = _PictureDisplay(sink)
         try:
-            run(self._planner, self._actuator, self._scenario, self._display)
+            run(self._planner, self._actuator, self._scenario, self._display, self._display.first)
         except DemoStoppedError:
             return
         self._display.say("nothing is left to change; q leaves")
@@ -84,10 +84,14 @@ class _PictureDisplay(Screen):
         if isinstance(text, str):
             self._remark = Text.from_markup(text).plain
 
-    def plan(self, loop: int, answer: PlanAnswer, took_s: float, in_progress: int) -> None:
+    def first(self, request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
+        """Nothing: the first picture says it."""
+
+    def plan(self, answer: PlanAnswer, took_s: float, in_progress: int) -> None:
         """Show a plan."""
         moving = f", {in_progress} in progress" if in_progress else ""
-        self._loop, self._answer = f"loop {loop}, planned in {1000 * took_s:.0f} ms{moving}", answer
+        self._loops += 1
+        self._loop, self._answer = f"loop {self._loops}, planned in {1000 * took_s:.0f} ms{moving}", answer
         self._show(None)
 
     def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:

@@ -214,7 +214,11 @@ def _cells(row: Row, width: int) -> list[Fragment]:
     if isinstance(row, RemovalLine):
         return _removal_cells(row, width)
     price = Fragment(money(row.price) if row.price is not None else "")
-    sizes = [Fragment(f"{row.current:,} → {row.new:,}", "yellow"), Fragment(f"{row.most:,}"), Fragment(f"{row.pods:,}")]
+    sizes = [
+        Fragment(f"{row.current:,} → {row.new:,}", "yellow"),
+        Fragment(_limit(row.most)),
+        Fragment(f"{row.pods:,}"),
+    ]
     return [Fragment(row.group), *sizes, price, Fragment(row.reason)]
 
 

@@ -18,7 +18,7 @@ from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.top.feed import Picture, PictureSink
-from trimtab.clients.reference_loop.rounds import RoundRunner
+from trimtab.clients.loop.rounds import RoundRunner
 from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.retries import Backoff, RetryPolicy, with_retries

@@ -207,7 +207,8 @@ def _lines(row: Row) -> Iterator[str]:
         if len(row.pods) > MOST_PODS:
             yield f"  and {len(row.pods) - MOST_PODS:,} more"
     elif isinstance(row, GrowthLine):
-        yield f"Node group {row.group} grows from {row.current:,} to {row.new:,} of at most {row.most:,} nodes."
+        most = f" of at most {row.most:,}" if row.most >= 0 else ""
+        yield f"Node group {row.group} grows from {row.current:,} to {row.new:,}{most} nodes."
         yield f"It does so for {counted(row.pods, 'pod')}."
         if row.price is not None:
             yield f"That costs {money(row.price)} an hour."

@@ -1561,7 +1561,7 @@ func (x *DecisionSummary) GetFailed() bool {
 // Time of one stage.
 type StageTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name: "decode", "columns", "classes", "simulate", "encode", ….
+	// Name: "decode", "columns", "classes", "simulate", "encode", …; "compile" for kernels that were compiled meanwhile.
 	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
 	// Wall time.
 	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`

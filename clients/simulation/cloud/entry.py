@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from trimtab.actuator.cloud.wiring import MachineOptions, Opening, OwnCluster, SimulationOptions
+from trimtab.actuator.cloud.table import MachineOptions, Opening, OwnCluster, SimulationOptions
 from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster

@@ -5,7 +5,7 @@ Decides what the cloud accepts: no size below the minimum or above the maximum. 
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
+from trimtab.actuator.cloud.options import options_of, price_of, template_of
 from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,

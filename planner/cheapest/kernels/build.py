@@ -8,15 +8,13 @@ and planned if it still is, approximately. Source: greedy set covering, with laz
 from typing import NamedTuple
 
 from trimtab.planner.cheapest.kernels.fill import FillState, consider_remaining, fill_node
-from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.tuning import CLOSE_TO_BEST
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
 ALL = 1 << 40
 """A number of nodes that is never reached."""
-CLOSE = 0.95
-"""A node is planned if its worth for price is at least this share of the best of the others, by their last fills."""
 
 
 @by_reference()
@@ -59,7 +57,7 @@ def build(
         group = widened(groups[at])
         ratio[at] = worth_for_price(state, value, group, weightings)
         rival = first_best(ratio, at)
-        if ratio[at] >= 0.0 and (rival < 0 or ratio[at] >= CLOSE * ratio[rival]):
+        if ratio[at] >= 0.0 and (rival < 0 or ratio[at] >= CLOSE_TO_BEST * ratio[rival]):
             append_nodes(state, groups, group, ALL, batches)
             consider_remaining(state)
 

@@ -17,12 +17,7 @@ from trimtab.planner.cheapest.kernels.fill import (
 from trimtab.planner.cheapest.kernels.generate import WEIGHTING, PricingState, generate
 from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-
-WHOLE = 1e-2
-"""Tolerance by which a level may be below a whole number; bounds are slightly larger than exact."""
-
-TRIED = 32
-"""Nodes filled for new fills after each step."""
+from trimtab.planner.model.tuning import DIVE_FILLS, WHOLE_LEVEL
 
 
 @kernel
@@ -46,9 +41,9 @@ def dive(
         highest = -1
         for row in range(len(master.bound)):
             fill = widened(master.basis[row]) - len(master.bound) - master.classes[0]
-            if fill >= 0 and master.level[row] > WHOLE:
-                if master.level[row] >= 1.0 - WHOLE:
-                    plan_fill(state, master, pricing, fill, int(master.level[row] + WHOLE), batches)
+            if fill >= 0 and master.level[row] > WHOLE_LEVEL:
+                if master.level[row] >= 1.0 - WHOLE_LEVEL:
+                    plan_fill(state, master, pricing, fill, int(master.level[row] + WHOLE_LEVEL), batches)
                 elif master.level[row] >= round_up_from:
                     plan_fill(state, master, pricing, fill, 1, batches)
                 elif highest < 0 or master.level[row] > master.level[highest]:
@@ -73,7 +68,7 @@ def solve_remaining(state: FillState, master: MasterProblem, pricing: PricingSta
             master.bound[pricing.limit_row[group]] = state.nodes[group]
     reset_basis(master)
     pricing.schedule[WEIGHTING] = 0
-    generate(state, master, pricing, TRIED)
+    generate(state, master, pricing, DIVE_FILLS)
 
 
 @inner_kernel

@@ -9,22 +9,10 @@ al. 2011).
 
 from typing import NamedTuple
 
-from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel, widened
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
-
-LARGE = 0.25
-"""Share of the remaining amount beyond which placed pods change the weights."""
-HEAVY = 8.0
-"""Weight of the resource that weighs most; the others have 1."""
-EXCHANGES = 4
-"""Rounds of exchanges of pods."""
-SLIGHT = 1e-9
-"""Share of a fill's worth by which an exchange has to improve it."""
-NOTHING = 1e-12
-"""Added to the size of a pod, which may be 0."""
-
+from trimtab.planner.model.tuning import EXCHANGE_ROUNDS, HEAVY_WEIGHT, LARGE_SHARE, TOLERANCE
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 FILLS_TRIED = 1
 """In FillState.numbers: how often pods were put into a node, a measure of work."""
@@ -107,7 +95,7 @@ def weigh(state: FillState, group: int, weighting: int) -> None:
     """Set the weight of each resource, for one unit of it."""
     for resource in range(len(state.free)):
         of_all = state.capacity[group, resource] if weighting else state.free[resource]
-        factor = HEAVY if weighting == resource + 2 else 1.0
+        factor = HEAVY_WEIGHT if weighting == resource + 2 else 1.0
         state.weight[resource] = factor / of_all if of_all > 0 else 0.0
 
 
@@ -158,7 +146,7 @@ def add_pods(state: FillState, value: Float64, group: int, weighting: int) -> fl
                 continue
             state.open[open_count] = of_class
             open_count += 1
-            takes = NOTHING
+            takes = TOLERANCE
             for resource in range(resources):
                 takes += state.demand[of_class, resource] * state.weight[resource]
             density = value[of_class] / takes
@@ -168,7 +156,7 @@ def add_pods(state: FillState, value: Float64, group: int, weighting: int) -> fl
         if best < 0:
             break
         pods = pods_that_fit(state, group, best)
-        if weighting == 0 and pods > 1 and share(state, best) * pods > LARGE:
+        if weighting == 0 and pods > 1 and share(state, best) * pods > LARGE_SHARE:
             pods = (pods + 1) // 2
         put_pods(state, best, pods)
         worth += value[best] * pods
@@ -211,13 +199,13 @@ def without(state: FillState, value: Float64, group: int, out: int) -> float:
 @inner_kernel
 def refine(state: FillState, value: Float64, group: int, worth: float) -> float:
     """Exchange pods of state.best, of the given worth, for others that are worth more; return its new worth."""
-    for _ in range(EXCHANGES):
+    for _ in range(EXCHANGE_ROUNDS):
         helped = False
         for at in range(state.numbers[0]):
             out = widened(state.considered[at])
             if state.best[out] > 0:
                 more = without(state, value, group, out)
-                if more > SLIGHT * worth:
+                if more > TOLERANCE * worth:
                     save_best(state)
                     worth += more
                     helped = True

@@ -17,23 +17,18 @@ from trimtab.planner.cheapest.kernels.fill import (
     save_best,
 )
 from trimtab.planner.cheapest.kernels.master import MasterProblem, solve
-from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.tuning import (
+    FILLS_AT_ONCE,
+    GROUPS_TOGETHER,
+    KEPT_WORTH,
+    LEAST_DUAL_GAIN,
+    LEAST_FILL_GAIN,
+    SIMPLEX_STEPS,
+)
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
-GAIN = 1e-3
-"""Share of a node's price by which the worth of its fill has to exceed the price."""
-SLIGHT = 1e-6
-"""The same, with the worth by the programme's own duals."""
-STEADY = 0.6
-"""Share of a pod's worth kept from one solution to the next, because duals oscillate (Wentges 1997)."""
-TOGETHER = 32
-"""Approximate number of groups evaluated between two solutions of the programme."""
-ADDED = 12
-"""Fills added between two solutions, at most."""
-STEPS = 2000
-"""Steps of the simplex method for one solution, at most."""
 PART, WEIGHTING, FILLS_ADDED = 0, 1, 2
 """In PricingState.schedule: which part of the groups is next, the weighting, how many fills were added with it."""
 
@@ -101,12 +96,12 @@ def price_group(state: FillState, master: MasterProblem, pricing: PricingState, 
 def add_best(state: FillState, master: MasterProblem, pricing: PricingState, parts: int) -> int:
     """Add the most helpful fills of the groups just evaluated; return how many, -1 = there is no room."""
     count = 0
-    for _ in range(ADDED):
+    for _ in range(FILLS_AT_ONCE):
         best = -1
         for at in range(pricing.schedule[PART], len(pricing.groups), parts):
             if best < 0 or pricing.ratio[at] > pricing.ratio[best]:
                 best = at
-        if best < 0 or pricing.ratio[best] <= 1.0 + GAIN:
+        if best < 0 or pricing.ratio[best] <= 1.0 + LEAST_FILL_GAIN:
             return count
         price_group(state, master, pricing, best)
         pricing.ratio[best] = 0.0
@@ -124,7 +119,7 @@ def lowers_cost(state: FillState, master: MasterProblem, pricing: PricingState, 
     worth = min(master.dual[row], 0.0) if row >= 0 else 0.0
     for at in range(state.numbers[0]):
         worth += master.dual[state.considered[at]] * state.best[state.considered[at]]
-    return bool(worth > price * (1.0 + SLIGHT))
+    return bool(worth > price * (1.0 + LEAST_DUAL_GAIN))
 
 
 @kernel
@@ -139,8 +134,12 @@ def generate(
     Afterwards the programme is at its minimum, and pricing.value follows its duals.
     """
     consider_remaining(state)
-    parts, until, total = (len(pricing.groups) + TOGETHER - 1) // TOGETHER, state.numbers[FILLS_TRIED] + most_fills, 0
-    solve(master, STEPS)
+    parts, until, total = (
+        (len(pricing.groups) + GROUPS_TOGETHER - 1) // GROUPS_TOGETHER,
+        state.numbers[FILLS_TRIED] + most_fills,
+        0,
+    )
+    solve(master, SIMPLEX_STEPS)
     update_values(master, pricing.value, 0.0)
     while pricing.schedule[WEIGHTING] <= len(state.free) + 2 and state.numbers[FILLS_TRIED] < until:
         for at in range(pricing.schedule[PART], len(pricing.groups), parts):
@@ -149,11 +148,11 @@ def generate(
         if added < 0:
             break
         if added > 0:
-            solve(master, STEPS)
-        update_values(master, pricing.value, STEADY if added > 0 else 0.0)
+            solve(master, SIMPLEX_STEPS)
+        update_values(master, pricing.value, KEPT_WORTH if added > 0 else 0.0)
         total += added
         advance_schedule(pricing, parts, added)
-    solve(master, STEPS)
+    solve(master, SIMPLEX_STEPS)
     update_values(master, pricing.value, 0.0)
     return total
 

@@ -10,24 +10,18 @@ from typing import NamedTuple
 from trimtab.planner.cheapest.kernels.build import Batches, build
 from trimtab.planner.cheapest.kernels.fill import FILLS_TRIED, FillState
 from trimtab.planner.cheapest.kernels.generate import PricingState
-from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel, widened
-from trimtab.planner.snapshot.columns import Int32, Int64
-
-FEW, MANY = 2, 7
-"""Number of nodes taken out at once: minimum, and exclusive maximum."""
-STIR = 0.5
-"""Largest share by which the worth of a class's pods, and the cost of a group's node, are varied."""
-SAME = 1e-12
+from trimtab.planner.model.tuning import FEWEST_TAKEN, MOST_TAKEN, STIR, TOLERANCE
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
 
 @by_reference()
 class RuinRecreateScratch(NamedTuple):
     """Scratch.
 
-    value : float64[C]; cost, ratio : float64[H]; taken : int64[MANY] batches from which a node was taken; number :
-    int64[2] last of the sequence, and how many tries are left
+    value : float64[C]; cost, ratio : float64[H]; taken : int64[MOST_TAKEN] batches from which a node was taken;
+    number : int64[2] last of the sequence, and how many tries are left
     """
 
     value: Float64
@@ -75,8 +69,8 @@ def move_node(state: FillState, batches: Batches, batch: int, by: int) -> None:
 @inner_kernel
 def take_out(state: FillState, pricing: PricingState, ruin: RuinRecreateScratch, batches: Batches) -> float:
     """Take out some nodes; return their cost. trial.taken names their batches, ended by -1."""
-    count, cost = FEW + next_number(ruin, MANY - FEW), 0.0
-    for number in range(MANY):
+    count, cost = FEWEST_TAKEN + next_number(ruin, MOST_TAKEN - FEWEST_TAKEN), 0.0
+    for number in range(MOST_TAKEN):
         ruin.taken[number] = -1
     for number in range(count):
         first = next_number(ruin, int(batches.counts[0]))
@@ -99,7 +93,7 @@ def undo(state: FillState, ruin: RuinRecreateScratch, batches: Batches, before: 
             move_node(state, batches, batch, -1)
     batches.counts[0] = before
     batches.counts[1] = batches.offsets[before]
-    for number in range(MANY):
+    for number in range(MOST_TAKEN):
         if ruin.taken[number] >= 0:
             move_node(state, batches, widened(ruin.taken[number]), 1)
 
@@ -154,8 +148,8 @@ def improve(
             left += state.pods[of_class]
         for batch in range(before, batches.counts[0]):
             cost -= batches.nodes[batch] * state.cost[batches.group[batch]]
-        if left > 0 or cost < -SAME:
+        if left > 0 or cost < -TOLERANCE:
             undo(state, ruin, batches, widened(before))
-        elif cost > SAME:
+        elif cost > TOLERANCE:
             better += 1
     return better

@@ -9,17 +9,10 @@ Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 
 from typing import Any, NamedTuple
 
-from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel
-from trimtab.planner.snapshot.columns import Int32, Int64
-
-SMALL = 1e-9
-"""Smaller numbers count as zero."""
-NUDGE = 1e-3 / 65536
-"""Bounds are increased by up to 65,535 times this, each by a different amount, to avoid degenerate steps (Charnes
-1952).
-"""
+from trimtab.planner.model.tuning import NUDGE, TOLERANCE
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
 
 @by_reference()
@@ -138,7 +131,7 @@ def solve(master: MasterProblem, most: int) -> int:
     compute_duals(master)
     rows, classes = len(master.bound), master.classes[0]
     for steps in range(most):
-        entering, least = -1, -SMALL * 1e3
+        entering, least = -1, -TOLERANCE * 1e3
         for column in range(classes, columns(master)):
             if not master.basic[column]:
                 reduced = master.cost[column] - column_product(master, master.dual, column)
@@ -149,7 +142,7 @@ def solve(master: MasterProblem, most: int) -> int:
         compute_step(master, entering)
         leaving, ratio = -1, 0.0
         for row in range(rows):
-            if master.step[row] > SMALL:
+            if master.step[row] > TOLERANCE:
                 its = max(master.level[row], 0.0) / master.step[row]
                 if leaving < 0 or its < ratio or (its == ratio and master.basis[row] < master.basis[leaving]):
                     leaving, ratio = row, its

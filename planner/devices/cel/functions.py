@@ -12,14 +12,13 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from trimtab.planner.devices.cel.networks import NETWORK_FUNCTIONS
-from trimtab.planner.devices.cel.texts import TEXT_FUNCTIONS
-from trimtab.planner.devices.cel.types import Overload, overload
+from trimtab.planner.devices.cel.texts import NETWORK_FUNCTIONS, TEXT_FUNCTIONS
 from trimtab.planner.devices.cel.values import (
     NO_VALUE,
     CelType,
     EvaluationError,
     OptionalValue,
+    Overload,
     Quantity,
     Semver,
     Unsigned,
@@ -28,6 +27,7 @@ from trimtab.planner.devices.cel.values import (
     is_key,
     kind_of,
     normalized_semver,
+    overload,
     parse_semver,
     spend,
 )

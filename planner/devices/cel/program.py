@@ -11,17 +11,25 @@ from typing import Any, Final
 from trimtab.planner.devices.cel.functions import FUNCTIONS
 from trimtab.planner.devices.cel.syntax import SyntaxNode, parse
 from trimtab.planner.devices.cel.texts import regular_expression
-from trimtab.planner.devices.cel.types import BOOL, DYN, FREE, INT, OPEN, ExpressionTypeError, fits, joined, select
 from trimtab.planner.devices.cel.values import (
+    BOOL,
+    DYN,
+    FREE,
+    INT,
     NO_VALUE,
+    OPEN,
     CelType,
     EvaluationCostError,
     EvaluationError,
+    ExpressionTypeError,
     OptionalValue,
     bounded_work,
     extent,
+    fits,
     is_key,
+    joined,
     kind_of,
+    select,
     spend,
 )
 
@@ -387,12 +395,12 @@ def _has_field(value: Any, name: str) -> bool:
         return value.has_value and _has_field(value.value, name)
     if type(value) is tuple:
         raise EvaluationError("unsupported index type 'string' in list")
-    return isinstance(value, Mapping) and value.get(name, MISSING) is not MISSING
+    return isinstance(value, dict) and value.get(name, MISSING) is not MISSING
 
 
 def _field(value: Any, name: str) -> Any:
     spend(1)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise EvaluationError(f"no such overload: {kind_of(value)}.{name}")
     entry = value.get(name, MISSING)
     if entry is MISSING:
@@ -402,7 +410,7 @@ def _field(value: Any, name: str) -> Any:
 
 def _entry(value: Any, key: Any) -> Any:
     spend(1)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         entry = value.get(key, MISSING) if is_key(key) else MISSING
         if entry is MISSING:
             raise EvaluationError(f"no such key: {key if is_key(key) else kind_of(key)}")
@@ -420,5 +428,5 @@ def _optional_entry(value: Any, key: Any) -> Any:
             return NO_VALUE
         value = value.value
     is_outside = type(value) is tuple and isinstance(key, int) and not 0 <= key < len(value)
-    is_missing = isinstance(value, Mapping) and (not is_key(key) or value.get(key, MISSING) is MISSING)
+    is_missing = isinstance(value, dict) and (not is_key(key) or value.get(key, MISSING) is MISSING)
     return NO_VALUE if is_outside or is_missing else OptionalValue(True, _entry(value, key))

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError, value_of
+from trimtab.planner.model.settings.reading import SettingsError, selector, value_of
 from trimtab.planner.model.settings.schedules import check_cron
-from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 

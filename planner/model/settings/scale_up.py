@@ -63,7 +63,7 @@ class ScaleUpSettings:
     balance_similar: bool = setting("scale_up.balance_similar_node_groups")
     expanders: tuple[int, ...] = DEFAULT_EXPANDERS
     """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. If the request names
-    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.default_expanders`)."""
+    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.context`)."""
     priority: tuple[PriorityRank, ...] = ()
     """Ranks of PRIORITY, highest first; not empty with that expander."""
     priority_label: str = setting("scale_up.highest_priority.label")

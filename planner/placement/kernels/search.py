@@ -21,15 +21,13 @@ import numpy as np
 
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.model.tuning import LOOK_AHEAD
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.kernels.compose import is_unlike_its_class
 from trimtab.planner.simulation.kernels import cordon, failing, fits, mark, place, remove, remove_from_topology, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-
-LOOK_AHEAD: Final = 1024
-"""Number of next pods among which those of the group are counted; more hardly ever fit one node."""
 
 
 @copied_kernel

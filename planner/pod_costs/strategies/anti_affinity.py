@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.values import AffinityTerm, PodRequirements
 from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
@@ -21,7 +21,7 @@ from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
 
 REQUIRED_WEIGHT: Final = 100
 OWN_NAMESPACE: Final = -1

@@ -26,7 +26,7 @@ from trimtab.planner.pod_costs.members import Members
 from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.snapshot.columns import Float64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 SECONDS: Final = float(1 << 26)

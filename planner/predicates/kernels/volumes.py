@@ -1,7 +1,6 @@
 """ReadWriteOncePod claims and attach limits over volume counters. O(volumes of the pod) each."""
 
-from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
-from trimtab.planner.compiled.prefetch import prefetch
+from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel, prefetch
 from trimtab.planner.predicates.counter_kind import CounterHooks
 from trimtab.planner.predicates.pod_volumes import VolumeCounters
 from trimtab.v1.reason_pb2 import PredicateReason

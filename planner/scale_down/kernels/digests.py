@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.compiled.prefetch import prefetch
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, prefetch, widened
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.kernels.words import write_text
 

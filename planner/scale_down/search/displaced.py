@@ -21,7 +21,7 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 def pods_of_leaving_nodes(context: ScaleDownContext) -> Int32:
     """Return the pods still to be evicted from nodes being deleted, node by node in pod order. int32."""
     request = context.request
-    return pods_to_move(request.snapshot, context.nodes.leaving, request.round.settings.expendable_priority)
+    return pods_to_move(request.snapshot, context.request.leaving, request.round.settings.expendable_priority)
 
 
 def record_placed(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> None:
@@ -38,7 +38,7 @@ def promised_nodes(context: ScaleDownContext) -> Bool:
     """Return the nodes that hold room for pending pods: those that this round places there, those that the scheduler
     has nominated for them, and those that start for some. They stay. bool[N]; O(P)."""
     this = context.request.round
-    promised = starting_for_pods(this, context.nodes.leaving)
+    promised = starting_for_pods(this)
     pods = context.request.snapshot.pods
     at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
     promised[at[(at >= 0) & (at < len(promised))]] = True
@@ -48,7 +48,7 @@ def promised_nodes(context: ScaleDownContext) -> Bool:
 def place_leaving(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> int:
     """Place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(context)
-    close_leaving(simulation, context.nodes.leaving, pods)
+    close_leaving(simulation, context.request.leaving, pods)
     pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
     return place_and_record(simulation.state, problem, unplaced(simulation.state, pods), True)
 

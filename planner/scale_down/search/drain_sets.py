@@ -9,6 +9,7 @@ import numpy as np
 
 from trimtab.planner.model.execution import Parallel
 from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.model.tuning import CANDIDATE_BATCH, DESTINATION_PATIENCE, LEAST_EVALUATED
 from trimtab.planner.placement.hints import PodGroups
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.balance import Balance, uneven
@@ -37,17 +38,9 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
-BATCH: Final = 256
-"""Candidates between two readings of the clock: a few milliseconds; handing over the arrays takes a third of one."""
 ATOMIC: Final = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
-PATIENCE: Final = 32
-"""Consecutive destinations that also cannot be emptied, after which the others are not tried. Trying them frees 1,987
-instead of 1,945 nodes of 24 generated clusters with spread and anti-affinity.
-"""
 UNBOUNDED: Final = np.iinfo(np.int64).max
-LEAST_EVALUATED: Final = 10
-"""New candidates that are simulated whatever the deadline, so that each loop makes progress."""
 
 
 class LaterCandidates(NamedTuple):
@@ -296,7 +289,7 @@ class _Cursor:
         if task.time_left is None or not self.in_batches:
             return self.end
         if task.time_left():
-            return min(self.position + BATCH, self.end)
+            return min(self.position + CANDIDATE_BATCH, self.end)
         still_to_evaluate = LEAST_EVALUATED - self.fresh
         if still_to_evaluate <= 0 and not task.nodes.unneeded_before[self.candidates[self.position]]:
             return self.position
@@ -319,7 +312,9 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     cursor.advance(task, problem)
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
-        drain_candidates(task.state, problem, tried, 0, len(tried), known, cursor.still_to_simulate, PATIENCE)
+        drain_candidates(
+            task.state, problem, tried, 0, len(tried), known, cursor.still_to_simulate, DESTINATION_PATIENCE
+        )
     give_back(task, problem, held)
     stopped_at = cursor.stopped_at
     return DrainSet(

@@ -20,6 +20,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import savings, total
+from trimtab.planner.model.tuning import (
+    DISPLACEMENTS,
+    LEAST_PACKINGS,
+    MOST_AT_ONCE,
+    MOVES_A_CHECK,
+    NEARLY_AS_GOOD,
+    PACKING_CHECKS,
+    PAIRS,
+    POD_CHECKS,
+    SINGLES,
+    SQUARINGS,
+    TOLERANCE,
+)
 from trimtab.planner.scale_down.search.drain_sets import (
     DrainOptions,
     DrainSet,
@@ -38,35 +51,10 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 
-SINGLES: Final = 64
-"""Most nodes of each side that single moves consider: of those that go the ones that save least for their share, of
-the others those that save most."""
-PAIRS: Final = 12
-"""The same for pairs of nodes."""
-MOST_AT_ONCE: Final = 8
-"""Most nodes of a side that is not made of single nodes and pairs: the first three, four, ... in the order of these."""
-SQUARINGS: Final = 3
-"""What a move gains counts times what it leaves of the free cpu and memory, squared so many times."""
-NEARLY: Final = 0.1
-"""Candidates that save as much for their share, or less by up to this part, are in an arbitrary order: many nodes are
-alike but for their pods, and pairs and larger sets are of the first."""
 NUMBER_OF_ORDER: Final = 31
 """Number of that order."""
-PACKINGS: Final = 128
-"""The search is worth beginning if its budget pays for this many packings."""
-OF_POD: Final = 4
-"""Checks that a pod counts as, besides the nodes looked at for it: it is taken off, placed, and both are undone."""
-OF_PACKING: Final = 64
-"""Checks that a packing counts as, besides those of its pods."""
-MOVES_A_CHECK: Final = 4
-"""Moves that are sorted in the time of a check."""
-TRIES: Final = 256
-"""Most times that pods are displaced in one packing. Of the corpus' clusters, 64 miss 5.7 % of one's saving; 1,024 save
-nothing more, in twice the work of some."""
-SAME: Final = 1e-9
-"""Difference of two amounts that may be rounding."""
 
 
 class Improved(NamedTuple):
@@ -97,7 +85,7 @@ class _Candidates(NamedTuple):
     @property
     def density(self) -> Float64:
         """What each candidate saves for its largest share. float64[E]."""
-        density: Float64 = self.saving / np.maximum(self.share.max(axis=0, initial=0.0), SAME)
+        density: Float64 = self.saving / np.maximum(self.share.max(axis=0, initial=0.0), TOLERANCE)
         return density
 
 
@@ -145,7 +133,7 @@ class Exchange:
             nothing = np.zeros(len(start), np.bool_)
             first = _PackedSet(nothing, np.zeros(0, np.int32), np.full(len(destination), -1, np.int32), 0.0)
         best = self._climb(first)
-        if best.saving <= total(self._all.saving[start]) + SAME:
+        if best.saving <= total(self._all.saving[start]) + TOLERANCE:
             return None
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
@@ -199,20 +187,22 @@ class Exchange:
         if wave is None:
             return None
         nodes, pods = self._candidates[chosen], self._pods(chosen)
-        self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
+        self._work[CHECKS] += PACKING_CHECKS + POD_CHECKS * len(pods)
         all_of, count = self._scratch, len(pods)
         moved = MovedPods(
             pods, all_of.at[:count], all_of.waiting[:count], all_of.dearness[:count], all_of.following[:count],
             all_of.first, all_of.out,
         )  # fmt: skip
         destination = hint.copy()
-        result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
+        result = pack_nodes(
+            self._state, self._problem, nodes, moved, destination, self._best_fit, DISPLACEMENTS, self._work
+        )
         check_log(self._state)
         if result != PACKED:
             return None
         # A single wave is carried out next, where pods that miss an order may go elsewhere.
         if self._most_waves > 1 and self._waves.may_need_order(pods):
-            self._work[CHECKS] += OF_POD * len(pods)
+            self._work[CHECKS] += POD_CHECKS * len(pods)
             destination = self._near.exchanged(pods, destination)
             wave = self._waves.ordered(nodes, order, destination)
             if wave is None:
@@ -230,15 +220,17 @@ class Exchange:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
         those that gain most for what they need first."""
         count = len(best.chosen)
-        worth = 1.0 + NEARLY * np.argsort(shuffled(np.arange(count, dtype=np.int32), NUMBER_OF_ORDER)) / max(count, 1)
+        worth = 1.0 + NEARLY_AS_GOOD * np.argsort(shuffled(np.arange(count, dtype=np.int32), NUMBER_OF_ORDER)) / max(
+            count, 1
+        )
         order = np.argsort(self._all.density * worth, kind="stable")
         going = best.chosen[order]
         backs = self._sides(order[going], [()])
         goes = self._sides(order[~going][::-1], [])
-        room = 1.0 + SAME - self._all.share[:, best.chosen].sum(axis=1)
+        room = 1.0 + TOLERANCE - self._all.share[:, best.chosen].sum(axis=1)
         gain = goes.saving[None, :] - backs.saving[:, None]
         fits = (goes.share[:, None, :] <= room[:, None, None] + backs.share[:, :, None]).all(axis=0)
-        rows, columns = np.nonzero(fits & (gain > SAME))
+        rows, columns = np.nonzero(fits & (gain > TOLERANCE))
         self._work[CHECKS] += gain.size // MOVES_A_CHECK
         needs = goes.share[:FREE].max(axis=0)[columns] - backs.share[:FREE].max(axis=0)[rows]
         likely = np.maximum(1.0 - needs, 0.0)
@@ -260,7 +252,7 @@ class Exchange:
 
 def pays_for(checks: int, pods: int) -> bool:
     """Return whether a budget of so many checks is worth a search that moves so many pods."""
-    return OF_POD * PACKINGS * pods <= checks
+    return POD_CHECKS * LEAST_PACKINGS * pods <= checks
 
 
 def with_scratch(pods: int, nodes: int) -> MovedPods:
@@ -326,7 +318,11 @@ def improved(task: DrainTask, plan: DrainSet, all_waves: DrainSet | None, state:
     task = task.searching(plan.staying, state)
     before = plan if all_waves is None else all_waves
     start = current_mark(state)
-    problem = prepared(task, _search_order(task), DrainOptions(plan.options.order))
+    problem = prepared(
+        task,
+        np.concatenate([task.nodes.staying, task.nodes.eligible[::-1]]).astype(np.int32),
+        DrainOptions(plan.options.order),
+    )
     candidates = np.sort(every[problem.incoming_count[every] == 0]).astype(np.int32)
     if all_waves is not None:
         enters = ~have_used_up_budgets(task.problem) | nodes.unneeded_before
@@ -357,8 +353,3 @@ def carried_out(task: DrainTask, better: Improved, rest: Int32, options: DrainOp
 def is_worth_exchanging(task: DrainTask, pods: int) -> bool:
     """Return whether the effort pays for an exchange in a plan that moves so many pods."""
     return pays_for(task.settings.search.exchange_checks, pods)
-
-
-def _search_order(task: DrainTask) -> Int32:
-    """Return the nodes in which places are searched: those that stay anyway, then the candidates. int32."""
-    return np.concatenate([task.nodes.staying, task.nodes.eligible[::-1]]).astype(np.int32)

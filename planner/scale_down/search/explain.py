@@ -44,7 +44,10 @@ def explain(simulation: Simulation, problem: DrainProblem, attempt: DrainSet | N
     allowed = problem.search.allowed.copy()
     allowed[attempt.accepted] = False
     counts = _counts(simulation, allowed, unplaceable)
-    failed = {node: _named(row) for node, row in zip(unplaceable, counts, strict=True)}
+    failed = {
+        node: {_PREDICATES.get(code, "UNSPECIFIED"): int(row[code]) for code in range(1, REASONS) if row[code]}
+        for node, row in zip(unplaceable, counts, strict=True)
+    }
     together = [node for node, row in zip(unplaceable, counts, strict=True) if row[0] > 0]
     return Explanation(unplaceable, over, failed, dict.fromkeys(together, TOGETHER_DETAIL))
 
@@ -72,10 +75,6 @@ def _counts(simulation: Simulation, allowed: Bool, unplaceable: Mapping[int, int
     discount_failures(state, pods[counted], nodes[counted], of_counted)
     counts[counted] = of_counted
     return counts
-
-
-def _named(counts: Int64) -> Mapping[str, int]:
-    return {_PREDICATES.get(code, "UNSPECIFIED"): int(counts[code]) for code in range(1, REASONS) if counts[code]}
 
 
 def needed_for_slack(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> Int32:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import SLACK_DEPENDENT_NODES, SLACK_PATIENCE
 from trimtab.planner.placement.kernels.search import NO_MOST, REMEMBERED, SEARCHES, evacuate, place_all
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.scale_down.search.drain_sets import (
@@ -41,10 +42,6 @@ from trimtab.planner.simulation.state import OPEN, SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import reason_pb2
 
-MOST: Final = 8
-"""Most such nodes in one plan: for each, all placeholders are taken off and put back."""
-PATIENCE: Final = 8
-"""Failed tries after which the search stops."""
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
 
 
@@ -197,13 +194,14 @@ class _SlackSearch:
         return SlackDependentNodes(np.array(self._removed, np.int32), self._dropped())
 
     def try_each(self, nodes: Int32) -> None:
-        """Remove nodes : int32 one after the other if possible, at most `MOST`, until `PATIENCE` tries have failed."""
-        patience = PATIENCE
+        """Remove nodes : int32 one after the other if possible, at most SLACK_DEPENDENT_NODES, until SLACK_PATIENCE
+        tries have failed."""
+        patience = SLACK_PATIENCE
         task, placed = self._task, self._placeholders
         less: dict[Hashable, Int64] = {}
         room = _room(task.state, self.problem, placed)
         for node in nodes.tolist():
-            if not patience or len(self._removed) >= MOST or not task.in_time():
+            if not patience or len(self._removed) >= SLACK_DEPENDENT_NODES or not task.in_time():
                 break
             kind = placed.room.demand.kind(node)
             if kind not in less:

@@ -19,17 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.model.tuning import MOST_BUDGETS, MOST_PLACES, SMALL_SET
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 
 Amounts = NDArray[np.int64]
-
-
-MOST_PLACES: Final = 8
-"""Most sets of nodes with pods of their own that get a bound: those of the most pods."""
-SMALL: Final = 2
-"""Such a set has at most one in so many nodes; larger ones bound little more than all nodes together."""
 
 
 class CapacityUse(NamedTuple):
@@ -68,7 +63,7 @@ def own_places(blocked: NDArray[np.uint16], node_class: Int64, pod_count: Int64)
     class of nodes; node_class : int64[N]; pod_count : int64[S] pods to move, of which the most decide. O(S · K + N)."""
     admits = blocked == 0
     size = admits @ np.bincount(node_class, minlength=admits.shape[1])
-    bound = np.flatnonzero((size * SMALL <= len(node_class)) & (pod_count > 0))
+    bound = np.flatnonzero((size * SMALL_SET <= len(node_class)) & (pod_count > 0))
     keys, of = np.unique(np.packbits(admits[bound], axis=1), axis=0, return_inverse=True)
     most = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
     number = np.full(len(keys), -1, np.int64)
@@ -118,8 +113,6 @@ def _most(weight: Int64, free: int, worth: Float64) -> float:
 
 FREE: Final = 2
 """Number of the first rows: of the free cpu and memory of all nodes."""
-MOST_BUDGETS: Final = 64
-"""Most budgets that get a row: the first of those that do not allow all candidates."""
 NOTHING_LEFT: Final = 0.5
 """Divisor of shares in what is left of nothing: whatever takes of it takes too much."""
 

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import savings
-from trimtab.planner.facts.utilization import Float64
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32
 from trimtab.v1 import plan_pb2 as pb
 
 

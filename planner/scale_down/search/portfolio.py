@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import savings, total
+from trimtab.planner.model.tuning import NARROWER_THRESHOLDS, SHUFFLES, STABILITY_MARGIN, TOLERANCE, WORTH_PODS
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
@@ -30,22 +31,6 @@ from trimtab.planner.snapshot.columns import Float64, Int32
 
 USUAL_ORDERS: Final = (CandidateOrder.UTILIZATION, CandidateOrder.EVICTION_COST, CandidateOrder.PRICE)
 """Orders that are tried if the settings name none. Three, because each costs one simulation."""
-SHUFFLES: Final = 8
-"""Most arbitrary orders tried; four times as many gave no improvement in measurements. With them, three of 40 and three
-of 120 recorded clusters lose one node more, and one each fewer falls behind upstream's best order.
-"""
-STABILITY_MARGIN: Final = 0.05
-"""Share by which another plan must be better than the continuation of the last one: a small gain is not worth
-restarting timers. Without effect if the settings name orders."""
-NOISE: Final = 1e-9
-"""Difference of two amounts that may be rounding."""
-WORTH_PODS: Final = 20_000
-"""Number of pods to move from which an attempt is worth a copy of the simulation: it then takes several milliseconds.
-"""
-NARROWER: Final = (0.9, 0.8, 0.7, 0.6, 0.5)
-"""Utilization thresholds whose plans are candidates for higher ones, so that a plan with more candidates never saves
-less than one with fewer, as it else does in every tenth cluster. Not below upstream's default.
-"""
 
 
 class PlannedAttempt(NamedTuple):
@@ -95,7 +80,7 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     if not task.settings.candidate_orders and task.is_money:
         best = _exchanged(task, attempts, best, made)
     narrower = _narrower(task)
-    if narrower is not None and task.in_time() and _headroom(task, best.plan) > 1.0 + NOISE:
+    if narrower is not None and task.in_time() and _headroom(task, best.plan) > 1.0 + TOLERANCE:
         best = _better_of(task, attempts, best, attempts.make(partial(_widened, task, narrower)), first)
     adopted = attempts.adopt(best).plan
     return _chosen(task, adopted, len(made), _headroom(task, adopted))
@@ -108,7 +93,7 @@ def _narrower(task: DrainTask) -> DrainTask | None:
     used, later = nodes.scores.utilization, nodes.later
     if task.settings.max_evaluated:
         return None
-    for threshold in NARROWER:
+    for threshold in NARROWER_THRESHOLDS:
         above = used > threshold
         if above[nodes.may_go].any() and not above[nodes.eligible].all():
             eligible = nodes.eligible[~above[nodes.eligible]]
@@ -202,7 +187,7 @@ def _best_in_all_waves(
             whole = attempts.make(partial(_in_all_waves, task, one.plan)).plan
             saving[key] = _saving(task, whole) * (1.0 if one is first else 1.0 / _margin(task))
         ranked.append((saving[key], one))
-    return best_of(ranked, lambda one, other: one[0] > other[0] + NOISE)[1] if ranked else made[0]
+    return best_of(ranked, lambda one, other: one[0] > other[0] + TOLERANCE)[1] if ranked else made[0]
 
 
 def _has_waves(task: DrainTask, plan: DrainSet) -> bool:
@@ -380,25 +365,20 @@ def _headroom(task: DrainTask, attempt: DrainSet) -> float:
 def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:
     """Return whether an attempt is better than another by a margin; at equal amounts, for less eviction cost."""
     for mine, its in zip(_amounts(task, one), _amounts(task, other), strict=True):
-        if mine > its * margin + NOISE:
+        if mine > its * margin + TOLERANCE:
             return True
-        if mine < its - NOISE:
+        if mine < its - TOLERANCE:
             return False
     if margin > 1.0:
         return False
     cost = task.nodes.scores.eviction_cost
-    return _total(cost, one) < _total(cost, other) - NOISE
+    return _total(cost, one) < _total(cost, other) - TOLERANCE
 
 
 def _amounts(task: DrainTask, attempt: DrainSet) -> tuple[float, float]:
     """Return what the objective compares, the first amount before the second."""
-    freed, saving = float(_freed(task, attempt)), _saving(task, attempt)
+    freed, saving = float(np.count_nonzero(~task.nodes.waits[attempt.accepted])), _saving(task, attempt)
     return (saving, freed) if task.is_money else (freed, saving)
-
-
-def _freed(task: DrainTask, attempt: DrainSet) -> int:
-    """Return how many nodes an attempt frees, excluding those that wait for a pod to complete."""
-    return int(np.count_nonzero(~task.nodes.waits[attempt.accepted]))
 
 
 def _saving(task: DrainTask, attempt: DrainSet) -> float:

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.tuning import CANDIDATE_BATCH
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.search.drain_sets import (
     ATOMIC,
     BALANCE,
-    BATCH,
     UNBOUNDED,
     DrainSet,
     DrainTask,
@@ -222,10 +222,10 @@ class _WaveSearch:
         drain_candidates(state, found, planned, 0, len(planned), self._known, still_to_simulate, 0)
         waiting = planned[found.outcome[planned] == BLOCKED]
         held, found = holding(self._task, found, waiting if len(new) else NONE)
-        for position in range(0, len(new), BATCH):
+        for position in range(0, len(new), CANDIDATE_BATCH):
             if position and not self._task.in_time():
                 break
-            end = min(position + BATCH, len(new))
+            end = min(position + CANDIDATE_BATCH, len(new))
             drain_candidates(state, found, new, position, end, self._known, still_to_simulate, 0)
         give_back(self._task, found, held)
         return found

@@ -7,21 +7,18 @@ whole. A gang that is no longer whole once all new nodes are present is dropped,
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.model.tuning import TOLERANCE
 from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
-from trimtab.planner.scale_up.gang_outcome import GangOutcome
-from trimtab.planner.scale_up.gangs.demand import NOBODY, pods_in_gangs
-from trimtab.planner.scale_up.gangs.domains import GangDomains
+from trimtab.planner.scale_up.gangs.demand import NOBODY, GangDomains, pods_in_gangs
 from trimtab.planner.scale_up.gangs.turns import TurnDraft
-from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, refuse
 from trimtab.planner.scale_up.preference import is_better, worth
-from trimtab.planner.scale_up.reasons import refuse
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
 from trimtab.planner.simulation.build import Simulation, branch, go_over_to
@@ -30,7 +27,6 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import Int32
 
-_ROUNDING: Final = 1e-9
 BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 """Returns the best plan for all pending pods, as if there were no gangs."""
 
@@ -47,7 +43,9 @@ def plan_with_gangs(
     if not any(_needs_turn(context, gang) for gang in together) and not _exceeds_room(context, simulation):
         plan = best(context, simulation, start)
         if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
-            return plan._replace(gangs=_nothing_rejected(plan, gangs))
+            return plan._replace(
+                gangs=GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
+            )
     plan = _in_turn(context, simulation, start, gangs, domains)
     return _planned_together(plan, simulation, start, domains, best) or plan
 
@@ -75,11 +73,7 @@ def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
     # Pods that no node is large enough for have no part in it.
     largest = np.concatenate([free[here], template]).max(axis=0, initial=0)
     asked = request[(request <= largest).all(axis=1)].sum(axis=0, dtype=np.float64)
-    return bool((asked > room * (1 + _ROUNDING)).any())
-
-
-def _nothing_rejected(plan: ScaleUpPlan, gangs: Sequence[Gang]) -> GangOutcome:
-    return GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
+    return bool((asked > room * (1 + TOLERANCE)).any())
 
 
 def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> list[Gang]:

@@ -16,28 +16,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, Reason
-from trimtab.planner.facts.nodes import total
+from trimtab.planner.facts.nodes import group_prices, total
+from trimtab.planner.model.tuning import MANY_GANGS
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
-from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
-from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns, turns_of_room
-from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
-from trimtab.planner.scale_up.gangs.rejection import (
-    in_several_domains,
-    unplaceable,
-    without_places,
-)
-from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
+from trimtab.planner.scale_up.gangs.demand import NOBODY, Domain, GangDomains, Turn, turns, turns_of_room
+from trimtab.planner.scale_up.gangs.report import in_several_domains, unplaceable, without_places
+from trimtab.planner.scale_up.plan import GangOutcome, PlanHistory, Refusals, Rejection, ScaleUpPlan, refuse
 from trimtab.planner.scale_up.progress import Checkpoint
-from trimtab.planner.scale_up.reasons import Refusals, refuse
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 _DROPPED: Final = "its pods keep each other, or others, from their places once all new nodes are there"
-MANY: Final = 32
-"""Gangs from which on the new nodes of each are found without a search for a better plan: about 3 ms for each instead
-of 20. The plan made together, if limits allow one, is searched for as usual."""
 Rate = tuple[int, float, int, int]
 
 
@@ -65,7 +56,7 @@ class TurnDraft(Draft):
     def __init__(self, attempt: PlanAttempt, gangs: Sequence[Gang], dropped: Set[int], domains: GangDomains) -> None:
         is_whole = attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN
         super().__init__(attempt, PlanMode.WHOLE if is_whole else PlanMode.BY_GROUP)
-        if sum(gang.is_bound_together for gang in gangs) > MANY:
+        if sum(gang.is_bound_together for gang in gangs) > MANY_GANGS:
             settings = self.request.settings
             search = replace(settings.search, programme_entries=0, improves=False)
             light = self.request._replace(settings=replace(settings, search=search))
@@ -265,7 +256,7 @@ class TurnDraft(Draft):
             progress.fill(self._without_place(members))
         left = self._without_place(members)
         lacking = max(gang.need - (len(members) - len(left)), 0)
-        price = np.array([progress.groups[group].price_per_hour for group in progress.group_of[count:]], np.float64)
+        price = group_prices(progress.groups[group] for group in progress.group_of[count:])
         unknown = int(np.isnan(price).sum())
         return _DomainAttempt(domain, lacking, (unknown, total(np.sort(price)), len(price), len(left)))
 

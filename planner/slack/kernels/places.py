@@ -6,14 +6,10 @@ shrinks, so a node that one of equal placeholders has skipped need not be tried 
 """
 
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
+from trimtab.planner.model.tuning import PLACEHOLDER_CHOICES, PLACEHOLDER_RUNS
 from trimtab.planner.simulation.kernels import fits, place
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-
-RUNS = 8
-"""Number of sets with placeholders on one node up to which those that stay are chosen exactly."""
-MOST_CHOICES = 4096
-"""Number of choices on one node up to which all are compared."""
 
 
 @kernel
@@ -23,9 +19,9 @@ def choose_staying(
     """Determine which placeholders have room on their previous nodes, as many as possible; return how many leave.
 
     free : int64[N, R], without placeholders; request : int64[S, R]; pod_class : int64[M], placeholders grouped by node
-    and, on a node, equal ones adjacent; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, RUNS + 1];
-    stays : bool[M], written. Of equal placeholders the first stay, and among equally good choices the one that keeps
-    more of the first set. Only amounts count here. O(M · R), and choices · RUNS · R for nodes without room.
+    and, on a node, equal ones adjacent; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, L + 1], L =
+    PLACEHOLDER_RUNS; stays : bool[M], written. Of equal placeholders the first stay, and among equally good choices the
+    one that keeps more of the first set. Only amounts count here. O(M · R), and choices · L · R for nodes without room.
     """
     leaving = 0
     for group in range(len(node)):
@@ -35,7 +31,7 @@ def choose_staying(
             stays[first:last] = True
             continue
         runs, choices = runs_of(pod_class, first, last, scratch)
-        if runs <= RUNS and choices <= MOST_CHOICES:
+        if runs <= PLACEHOLDER_RUNS and choices <= PLACEHOLDER_CHOICES:
             write_best_choice(free, request, pod_class, at, runs, scratch)
             for run in range(runs):
                 for row in range(scratch[0, run], scratch[0, run] + scratch[1, run]):
@@ -62,20 +58,20 @@ def is_enough(free: Int64, request: Int64, pod_class: Int64, first: int, last: i
 def runs_of(pod_class: Int64, first: int, last: int, scratch: Int64) -> tuple[int, int]:
     """Write the start and length of each run of equal placeholders; return the number of runs and of choices.
 
-    Stops at RUNS + 1 runs.
+    Stops at PLACEHOLDER_RUNS + 1 runs.
     """
     runs, choices = 0, 1
     for row in range(first, last):
         if row > first and pod_class[row] == pod_class[row - 1]:
             scratch[1, runs - 1] += 1
             continue
-        if runs > RUNS:
+        if runs > PLACEHOLDER_RUNS:
             break
         scratch[0, runs] = row
         scratch[1, runs] = 1
         runs += 1
     for run in range(runs):
-        if choices <= MOST_CHOICES:
+        if choices <= PLACEHOLDER_CHOICES:
             choices *= scratch[1, run] + 1
     return runs, choices
 

@@ -873,7 +873,7 @@ class StageTime(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """Name: "decode", "columns", "classes", "simulate", "encode", …."""
+    """Name: "decode", "columns", "classes", "simulate", "encode", …; "compile" for kernels that were compiled meanwhile."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """Wall time."""

@@ -8,7 +8,7 @@ from tests.certificates import replacement, scale_down, scale_up, whole_plan
 from trimtab.clients.verdicts import going
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.device_amounts.planned import planned_snapshot
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

@@ -48,7 +48,7 @@ class Groups:
     def __init__(self) -> None:
         # Imported late: other scenarios do without, and their memory is measured.
         from trimtab.actuator.cloud.aws.cloud import AwsCloud
-        from trimtab.actuator.cloud.aws.settings import AwsSettings
+        from trimtab.actuator.cloud.table import AwsSettings
 
         self.answers = Answers()
         settings = AwsSettings(tags={"owner": "trimtab"}, max_age_s=3600)

@@ -10,7 +10,7 @@ from tests.benchmarks.registry import Stages, scenario
 from tests.builders.capacity_requests import ATOMIC, CHECK, NOW_S, pod_template, request
 from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from tests.benchmarks.clusters import LARGE, snapshot
-from tests.benchmarks.registry import scenario
+from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.scenarios.planning import Planning, prepare, run, verify
 from tests.benchmarks.scenarios.scale_up import GIB, Growing, full_nodes, group, waiting
 from tests.benchmarks.scenarios.scale_up import prepare as prepare_scale_up
@@ -17,14 +17,18 @@ from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceW
 from tests.builders.snapshots import Cluster
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.places import count_places
-from trimtab.planner.devices.model import ClaimRequest, DeviceClaim, DeviceSubRequest, NodeSelection
+from trimtab.planner.device_amounts.cluster_devices import resource_of_class
+from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
+from trimtab.planner.devices.model import ClaimRequest, DeviceClaim, DeviceConstraint, DeviceSubRequest, NodeSelection
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.slack.claim_specs import write_claim_spec
-from trimtab.planner.snapshot.columns import TemplateSlice
+from trimtab.planner.slack.specs import write_claim_spec
+from trimtab.planner.snapshot.columns import Snapshot, TemplateSlice
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 DEVICES_PER_NODE, CLAIMS_PER_NODE = 8, 4
 ONE_GPU = DeviceClaim("", (ClaimRequest("gpu", DeviceSubRequest("gpu")),))
+TWO_ALIKE = DeviceClaim("", (ClaimRequest("gpu", DeviceSubRequest("gpu", count=2)),), (DeviceConstraint((), "model"),))
 WAITING = 500
 
 
@@ -66,6 +70,32 @@ def prepare_plan(shape: ClusterShape) -> Planning:
     """Make the cluster of a plan, with devices."""
     made = prepare(shape)
     return replace(made, snapshot=with_devices(snapshot(shape)))
+
+
+def prepare_amounts(shape: ClusterShape) -> Snapshot:
+    """Make the cluster of a plan, with a pod whose claim for two devices that are alike competes with all others."""
+    message = with_devices(snapshot(shape))
+    made = message.pod_specs.add()
+    made.CopyFrom(message.pod_specs[1])
+    write_claim_spec(made.claims.add(name="gpu").spec, TWO_ALIKE)
+    spec = np.frombuffer(message.pods.spec, "<i4").copy()
+    spec[-1] = len(message.pod_specs) - 1
+    message.pods.spec = spec.tobytes()
+    return canonicalize(message)
+
+
+def count(sent: Snapshot, stages: Stages) -> PlannedDevices:
+    """Count all devices anew."""
+    with stages.stage("count"):
+        return planned_snapshot(sent)
+
+
+def verify_amounts(sent: Snapshot, planned: PlannedDevices) -> None:
+    """All devices count, and claims of one and of two devices have amounts of their own and one in common."""
+    snapshot = planned.snapshot
+    column = snapshot.resources.index(resource_of_class(GPU_CLASS.name))
+    assert snapshot.nodes.capacity[:, column].sum() == DEVICES_PER_NODE * len(sent.nodes.name)
+    assert len(planned.resources) == 3
 
 
 def waiting_pods() -> Cluster:
@@ -111,6 +141,14 @@ scenario(
     run=run,
     verify=verify,
     aims={"simulate": 0.065},
+)
+scenario(
+    name="count 20,000 claims that compete",
+    what="devices of 5,000 nodes as amounts, where claims for one device compete with claims for two that are alike",
+    setup=partial(prepare_amounts, LARGE),
+    run=count,
+    verify=verify_amounts,
+    aims={"count": 0.1},
 )
 scenario(
     name="grow for 500 claims",

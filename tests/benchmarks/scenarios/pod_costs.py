@@ -14,12 +14,11 @@ from trimtab.planner.pod_costs.members import group_pods
 from trimtab.planner.pod_costs.ranking import rank_target
 from trimtab.planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
 from trimtab.planner.pod_costs.strategy import RankingContext
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.sealing import share
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 

@@ -16,7 +16,7 @@ from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.replacement.loop import LastSearchKey
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.caches import LatestKey, SuccessorKey
 from trimtab.planner.snapshot.decode import canonicalize

@@ -18,11 +18,10 @@ from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.settings.search import FIRST
 from trimtab.planner.round.decision import Decided
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
-from trimtab.planner.service.thread_lanes import ThreadLanes
+from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert

@@ -18,7 +18,7 @@ from tests.builders.snapshots import Cluster, Group, write
 from trimtab.places import count_places, new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb

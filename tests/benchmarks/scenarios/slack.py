@@ -17,8 +17,7 @@ from tests.benchmarks.registry import Stages, scenario
 from trimtab.planner.decisions.simulations import simulate
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.round.decision import Decided
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows

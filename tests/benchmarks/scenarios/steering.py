@@ -18,7 +18,7 @@ from trimtab.common.kubernetes.kinds.nodes import Node
 from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
 from trimtab.common.kubernetes.signals.ours import STEERED
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 

@@ -16,11 +16,11 @@ from tests.builders.kubernetes import node, node_group
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, read_group
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import external_registration
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.actuator.tracker.states import State
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc

@@ -18,7 +18,7 @@ from trimtab.actuator.cloud.externalgrpc.calls import ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import external_registration
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 from trimtab.common.rpc.channel_security import ChannelSecurity

@@ -18,10 +18,9 @@ from trimtab.common.recording import RecordingReader
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.planner.expander.clusters import LastPlans
-from trimtab.planner.expander.recorder import ChoiceRecorder
-from trimtab.planner.expander.servicer import SERVICE, ExpanderServicer
+from trimtab.planner.expander.servicer import SERVICE, ChoiceRecorder, ExpanderServicer
 from trimtab.planner.process import MAX_MESSAGE_BYTES
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import option_choice_pb2, plan_pb2

@@ -12,8 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in_turn
 from tests.builders.planner_service import make_shell
+from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.service.warm_up import NOW_S, small_cluster

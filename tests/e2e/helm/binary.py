@@ -35,9 +35,14 @@ def helm(*arguments: object) -> str:
     return done.stdout
 
 
-def rendered(*values: str, namespace: str = "trimtab") -> list[Json]:
-    """The objects of the chart on a test cluster (KWOK) with such values, each as `key=value`, a JSON value."""
-    options = ("--namespace", namespace, "--values", KWOK, *flags(values))
+def rendered(*values: str, namespace: str = "trimtab", template: str = "") -> list[Json]:
+    """The objects of the chart on a test cluster (KWOK) with such values, each as `key=value`, a JSON value.
+
+    template : a file of the chart's templates, whose objects alone are meant
+    """
+    options = ["--namespace", namespace, "--values", KWOK, *flags(values)]
+    if template:
+        options += ["--show-only", f"templates/{template}"]
     found = yaml.safe_load_all(helm("template", "release", CHART, *options))
     return [item for item in found if item]
 

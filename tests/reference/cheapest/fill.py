@@ -45,7 +45,7 @@ class Market:
             density = {}
             for of_class, takes in enumerate(self.demand):
                 if self.allowed[of_class][group] and self.pods_that_fit(group, of_class, fill) > 0:
-                    size = 1e-12
+                    size = 1e-9
                     for one, its_weight in zip(takes, weight, strict=True):
                         size += one * its_weight
                     density[of_class] = value[of_class] / size

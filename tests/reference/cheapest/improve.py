@@ -48,7 +48,7 @@ def improved(
             cost += market.cost[batches[at][0]]
         for group, nodes, _ in more:
             cost -= nodes * market.cost[group]
-        if sum(market.pods) > 0 or cost < -1e-12:
+        if sum(market.pods) > 0 or cost < -1e-9:
             for batch in more:
                 move(market, batch, -batch[1])
             for at in out:

@@ -11,11 +11,11 @@ import grpc
 import pytest
 
 from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.clients.loop import planner_session
+from trimtab.clients.loop.health import Health
+from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
+from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.reference_loop import planner_session
-from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.common.kubernetes import api
 from trimtab.common.kubernetes.connection import ApiRequest
 from trimtab.common.kubernetes.errors import ApiError

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.builders.manifests import installed_objects
 from trimtab.clients.cli.demo import services
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -29,12 +29,7 @@ def built() -> list[str]:
 
 def deployed() -> dict[str, dict[str, object]]:
     """Return the containers of the planner's pods by name."""
-    (found,) = [
-        one
-        for one in yaml.safe_load_all((DEPLOY / "manifests" / "planner.yaml").read_text())
-        if one["kind"] == "Deployment"
-    ]
-    spec = found["spec"]["template"]["spec"]
+    spec = installed_objects()["Deployment", "trimtab-planner"]["spec"]["template"]["spec"]
     return {one["name"]: one for one in spec["containers"]}
 
 

@@ -1,4 +1,4 @@
-"""The manifests, rendered from the chart, match the code's needs: rights, options, files."""
+"""What the chart installs matches the code's needs: rights, options, files."""
 
 import json
 import tomllib
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders.manifests import known_options
+from tests.builders.manifests import installed_objects, known_options
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.ledger import NAME as LEDGER
 from trimtab.actuator.cloud.table import CLOUDS
@@ -19,21 +19,13 @@ from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.common.rpc.access_policy import AccessPolicy, Right, read_policy
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
-MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"
+CHART = DEPLOY / "chart"
 NAMESPACE = "trimtab"
-
-
-def objects() -> dict[tuple[str, str], Any]:
-    """Return all objects by kind and name."""
-    names = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
-    found = [item for name in names for item in yaml.safe_load_all((MANIFESTS / name).read_text())]
-    assert len({(item["kind"], item["metadata"]["name"]) for item in found}) == len(found), "an object is given twice"
-    return {(item["kind"], item["metadata"]["name"]): item for item in found}
 
 
 def granted(*roles: tuple[str, str]) -> set[tuple[str, str, str, str, str]]:
     """Return group, resource, verb, namespace and name ("" = all) of all granted rights."""
-    found = objects()
+    found = installed_objects()
     return {
         (group, resource, verb, NAMESPACE if kind == "Role" else "", object_name)
         for kind, name in roles
@@ -75,7 +67,7 @@ def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_rep
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
 def test_every_role_is_bound_to_an_account_that_exists(kind: str) -> None:
-    found = objects()
+    found = installed_objects()
     bindings = [item for (one, _), item in found.items() if one == f"{kind}Binding"]
     assert {item["roleRef"]["name"] for item in bindings} == {name for one, name in found if one == kind}
     for item in bindings:
@@ -92,8 +84,8 @@ def test_every_role_is_bound_to_an_account_that_exists(kind: str) -> None:
         pytest.param("Deployment", "trimtab-loop", "run", id="loop"),
     ],
 )
-def test_every_option_in_the_manifests_exists(kind: str, name: str, command: str) -> None:
-    (container,) = objects()[kind, name]["spec"]["template"]["spec"]["containers"]
+def test_every_option_of_a_container_exists(kind: str, name: str, command: str) -> None:
+    (container,) = installed_objects()[kind, name]["spec"]["template"]["spec"]["containers"]
     options = {argument.split("=")[0] for argument in container["args"] if argument.startswith("--")}
     assert options
     assert options <= known_options(command)
@@ -104,7 +96,7 @@ def test_every_option_in_the_manifests_exists(kind: str, name: str, command: str
     [("Deployment", "trimtab-planner"), ("StatefulSet", "trimtab-actuator"), ("Deployment", "trimtab-loop")],
 )
 def test_every_port_on_the_network_has_the_certificate_that_is_made_for_its_part(kind: str, name: str) -> None:
-    pod = objects()[kind, name]["spec"]["template"]["spec"]
+    pod = installed_objects()[kind, name]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     part = next(one for one in PARTS if one.service == name)
     settings = {*container["args"], *(f"{one['name']}={one['value']}" for one in container.get("env", []))}
@@ -118,7 +110,7 @@ def test_every_port_on_the_network_has_the_certificate_that_is_made_for_its_part
 
 
 def test_the_policy_allows_the_loop_its_work_and_a_person_only_to_read(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(objects()["ConfigMap", "trimtab-policy"]["data"]["policy.yaml"])
+    (tmp_path / "policy.yaml").write_text(installed_objects()["ConfigMap", "trimtab-policy"]["data"]["policy.yaml"])
     policy = read_policy(tmp_path / "policy.yaml")
     identities = {part.name: (part.identity,) for part in PARTS}
     assert policy.rights(identities["loop"]) == set(Right) - {Right.CHOOSE}
@@ -131,7 +123,7 @@ def test_the_policy_allows_the_loop_its_work_and_a_person_only_to_read(tmp_path:
 
 
 def test_the_settings_can_be_read_by_those_who_read_them(tmp_path: Path) -> None:
-    data = objects()["ConfigMap", "trimtab-settings"]["data"]
+    data = installed_objects()["ConfigMap", "trimtab-settings"]["data"]
     group = read_group(yaml.safe_load(data["groups.yaml"]))
     assert (group.min_size, group.max_size) == (0, 100)
     (tmp_path / "settings.yaml").write_text(data["settings.yaml"])
@@ -147,7 +139,7 @@ WORKLOADS = [
 
 @pytest.mark.parametrize(("kind", "name"), WORKLOADS)
 def test_every_container_is_confined_and_has_its_memory_limited(kind: str, name: str) -> None:
-    pod = objects()[kind, name]["spec"]["template"]["spec"]
+    pod = installed_objects()[kind, name]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -164,7 +156,7 @@ def test_every_container_is_confined_and_has_its_memory_limited(kind: str, name:
 
 @pytest.mark.parametrize(("kind", "name"), WORKLOADS)
 def test_pods_have_a_budget_a_network_policy_and_an_account_of_their_own(kind: str, name: str) -> None:
-    found = objects()
+    found = installed_objects()
     template = found[kind, name]["spec"]["template"]
     labels = {"matchLabels": template["metadata"]["labels"]}
     assert found["PodDisruptionBudget", name]["spec"]["selector"] == labels
@@ -177,7 +169,7 @@ def test_pods_have_a_budget_a_network_policy_and_an_account_of_their_own(kind: s
 
 
 def test_the_loop_reaches_both_services_and_no_service_reaches_the_loop() -> None:
-    found = objects()
+    found = installed_objects()
     loop = found["NetworkPolicy", "trimtab-loop"]["spec"]
     assert loop["ingress"] == []
     for name in ("trimtab-planner", "trimtab-actuator"):
@@ -221,7 +213,7 @@ def test_the_chart_has_the_version_of_the_package() -> None:
     assert (chart["version"], chart["appVersion"]) == (package, package)
     images = [
         container["image"]
-        for (kind, _), item in objects().items()
+        for (kind, _), item in installed_objects().items()
         if kind in {"Deployment", "StatefulSet"}
         for container in item["spec"]["template"]["spec"]["containers"]
     ]

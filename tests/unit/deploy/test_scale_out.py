@@ -1,10 +1,11 @@
-"""The load balancer's files match what our clients send and what the manifests name."""
+"""The load balancer's files match what our clients send and what the chart names."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.builders.manifests import installed_objects
 from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.common.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.planner.process import SERVICE
@@ -17,10 +18,6 @@ PLANNER = next(part for part in PARTS if part.name == "planner")
 ENVOY = yaml.safe_load((FILES / "envoy.yaml").read_text())["static_resources"]
 OBJECTS = {
     (one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all((FILES / "balancer.yaml").read_text())
-}
-PLANNER_OBJECTS = {
-    (one["kind"], one["metadata"]["name"]): one
-    for one in yaml.safe_load_all((DEPLOY / "manifests" / "planner.yaml").read_text())
 }
 
 
@@ -55,7 +52,7 @@ def test_each_ready_planner_has_its_own_address_and_a_health_check() -> None:
     (endpoint,) = locality["lb_endpoints"]
     to = endpoint["endpoint"]["address"]["socket_address"]
     service = OBJECTS["Service", to["address"]]["spec"]
-    planner = PLANNER_OBJECTS["Service", PLANNER.service]["spec"]
+    planner = installed_objects()["Service", PLANNER.service]["spec"]
     assert service["clusterIP"] == "None"
     assert service["selector"] == planner["selector"]
     assert to["port_value"] in {port["port"] for port in planner["ports"]}
@@ -91,7 +88,8 @@ def test_both_sides_speak_tls_1_3_with_certificates_that_trimtab_makes() -> None
 def test_the_balancer_reaches_planners_alone_and_all_its_files_are_mounted() -> None:
     labels = {"matchLabels": OBJECTS["Deployment", BALANCER.service]["spec"]["template"]["metadata"]["labels"]}
     let_in = OBJECTS["NetworkPolicy", "trimtab-planner-from-balancer"]["spec"]
-    planners = {"matchLabels": PLANNER_OBJECTS["Deployment", PLANNER.service]["spec"]["template"]["metadata"]["labels"]}
+    template = installed_objects()["Deployment", PLANNER.service]["spec"]["template"]
+    planners = {"matchLabels": template["metadata"]["labels"]}
     assert let_in["podSelector"] == planners
     assert [rule["from"] for rule in let_in["ingress"]] == [[{"podSelector": labels}]]
     own = OBJECTS["NetworkPolicy", BALANCER.service]["spec"]

@@ -22,7 +22,7 @@ from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.report.history.nodes import Pods, RecordedNodes
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
-from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
 from trimtab.clients.simulation.drains import MOST_DRAINS
 from trimtab.clients.simulation.measurements import SlackUse

@@ -15,8 +15,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 from typing import NamedTuple
 
 from trimtab.planner.compiled.by_reference import by_reference
-from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.compiled.prefetch import prefetch
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, prefetch, widened
 from trimtab.planner.placement.kernels.search import REMEMBERED, Search, destination_of, has_room_left
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, remove_from_topology, revert

@@ -13,6 +13,7 @@ Source: own; guided ejection is by Nagata and Bräysy (2009), for routes of vehi
 from typing import Final, NamedTuple
 
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.model.tuning import LOOKS_A_CHECK
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, first_lacking, over_limit, unlink, use_up
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, revert
 from trimtab.planner.simulation.kernels.checks import fits_counters
@@ -23,8 +24,6 @@ PACKED, NOT_ALLOWED, UNPLACED = 0, 1, 2
 """Results: all pods have a place; a budget or a minimum does not allow the set; a pod found no place."""
 CHECKS: Final = 0
 """Position in `work` that counts the nodes looked at for pods."""
-OF_A_CHECK: Final = 8
-"""Pods looked at to be displaced in the time in which a node is looked at for a pod."""
 NOWHERE: Final = -1
 SPARE_MOVES: Final = 64
 """Moves for which the log keeps room, besides four for each pod."""
@@ -104,7 +103,7 @@ def pack_nodes(
                 break
             unfit += waiting
     revert(sim, before)
-    work[CHECKS] += moved.out[2] // OF_A_CHECK
+    work[CHECKS] += moved.out[2] // LOOKS_A_CHECK
     for row in range(len(moved.pods)):
         destination[moved.pods[row]] = moved.at[row]
     return UNPLACED if waiting > 0 else PACKED

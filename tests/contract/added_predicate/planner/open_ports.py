@@ -30,5 +30,5 @@ def _note_labels(_: Sequence[bool], signature: NodeSignature) -> None:
 
 
 OPEN_PORTS: Final = StaticPredicate(
-    PredicateReason.HOST_PORTS_CLOSED, _excluded, of_spec=_has_ports, never=False, note_labels=_note_labels
+    PredicateReason.HOST_PORTS_CLOSED, _excluded, of_spec=_has_ports, note_labels=_note_labels
 )

@@ -77,7 +77,7 @@ def test_only_the_cloud_memory_lies_outside_of_the_actuator() -> None:
 def test_the_command_of_the_actuator_loads_no_simulator_and_no_client_of_a_cloud() -> None:
     program = """
 import sys
-import trimtab.actuator.service.command
+import trimtab.actuator.service.process
 FOREIGN = ("trimtab.clients.simulation", "trimtab.planner", "boto3", "kubernetes", "urllib3")
 loaded = [name for name in sys.modules if name.startswith(FOREIGN)]
 assert not loaded, loaded

@@ -8,11 +8,9 @@ import pytest
 from tests.builders.actuator import DELAYS, SETTINGS, START_S, Stage, place, small_cluster
 from tests.builders.kubernetes import daemon_set, node, node_group, pdb, pod, pods_of, replica_set
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
-from trimtab.actuator.drain.daemons import DaemonEvictor
-from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
+from trimtab.actuator.drain.pods import DaemonEvictor, EvictionOrder, daemons_to_evict, pods_to_move, stays
 from trimtab.actuator.kube.cluster import ClusterError, PodView, RefusedError, TooManyRequestsError
-from trimtab.actuator.service.options import priority_groups
-from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.service.settings import ActuatorSettings, priority_groups
 from trimtab.actuator.settings import DrainSettings, PriorityGroup
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod

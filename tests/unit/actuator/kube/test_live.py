@@ -27,7 +27,7 @@ from trimtab.actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.actuator.settings import KubeSettings
 from trimtab.common.kubernetes.errors import MissingPermissionError
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
 from trimtab.common.kubernetes.permissions import require

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.kubernetes import Json
 from trimtab.actuator.kube.cluster import NodeQuantities
-from trimtab.actuator.kube.objects import StoredNode, node_view
+from trimtab.actuator.kube.live import StoredNode, node_view
 from trimtab.common.kubernetes.json_envelope import decode
 
 

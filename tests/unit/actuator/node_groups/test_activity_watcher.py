@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tests.builders.actuator import START_S, Stage, small_cluster
 from trimtab.actuator.cloud.provider import Activity
-from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.node_groups.loop import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
-from trimtab.actuator.node_groups.settings import BackoffPolicy
+from trimtab.actuator.settings import BackoffPolicy
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 

@@ -10,7 +10,7 @@ from tests.builders.node_group_controllers import GROUPS, PROVISION_S, Reconcile
 from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
 from trimtab.actuator.kube.cluster import TaintView
 from trimtab.actuator.node_groups.reconciler import _ObservedGroups
-from trimtab.actuator.node_groups.settings import BackoffPolicy
+from trimtab.actuator.settings import BackoffPolicy
 from trimtab.actuator.tracker import events as e
 from trimtab.clients.simulation.cluster.faults import Fault
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.builders.instance_types import aws_machine, aws_seen, nominal
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, MachineType, Reservation
-from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.node_types.learned_resources import Offers
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30

@@ -16,11 +16,11 @@ from tests.builders import cluster_api as fake_capi
 from tests.builders.clouds import NO_NODES, aws_cloud
 from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.recorder import Recorder
-from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.externalgrpc.calls import READS, WRITES, ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.cloud.table import AwsSettings
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.runner.deleter import GroupDeleter
 from trimtab.actuator.runner.tasks import GrowTask, TaintTask, TaskContext

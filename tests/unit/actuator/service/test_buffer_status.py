@@ -15,8 +15,8 @@ from trimtab.actuator.kube.cluster import (
     NotFoundError,
     NotServedError,
 )
-from trimtab.actuator.service.buffer_status import apply_buffer_status, status_of
-from trimtab.actuator.service.settings import BufferLimits
+from trimtab.actuator.service.object_status import apply_buffer_status, status_of
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.actuator.service.validation import MAX_BUFFERS, buffer_states
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.common.rpc.errors import ServiceError
@@ -34,9 +34,9 @@ def stage_with(*names: str) -> Stage:
 
 
 def apply(
-    stage: Stage, wanted: dict[str, BufferStatus], now: datetime = NOW, limits: BufferLimits | None = None
+    stage: Stage, wanted: dict[str, BufferStatus], now: datetime = NOW, limits: WriteLimits | None = None
 ) -> actuator_pb2.ApplyBufferStatusResponse:
-    return apply_buffer_status(stage.cluster, wanted, limits or BufferLimits(), now)
+    return apply_buffer_status(stage.cluster, wanted, limits or WriteLimits(), now)
 
 
 def written(stage: Stage, name: str = "spare") -> dict[str, Any]:
@@ -128,9 +128,9 @@ def test_where_buffers_cannot_be_read_each_says_so(error: ClusterError) -> None:
 def test_the_limit_of_one_call_leaves_buffers_for_the_next() -> None:
     stage = stage_with("a", "b", "c")
     wanted = {f"shop/{name}": BufferStatus(1, 0) for name in "abc"}
-    answer = apply(stage, wanted, limits=BufferLimits(max_count=2))
+    answer = apply(stage, wanted, limits=WriteLimits(max_count=2))
     assert (answer.written_count, answer.left_count) == (2, 1)
-    answer = apply(stage, wanted, limits=BufferLimits(max_count=2))
+    answer = apply(stage, wanted, limits=WriteLimits(max_count=2))
     assert (answer.written_count, answer.unchanged_count, answer.left_count) == (1, 2, 0)
 
 

@@ -13,8 +13,8 @@ from trimtab.actuator.kube.cluster import (
     NotFoundError,
     NotServedError,
 )
-from trimtab.actuator.service.capacity_status import apply_capacity_status
-from trimtab.actuator.service.settings import CapacityLimits
+from trimtab.actuator.service.object_status import apply_capacity_status
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.actuator.service.validation import MAX_CAPACITY_REQUESTS, capacity_answers
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.common.rpc.errors import ServiceError
@@ -43,9 +43,9 @@ def answer(
 
 
 def apply(
-    stage: Stage, *answers: plan_pb2.CapacityRequestAnswer, now: datetime = NOW, limits: CapacityLimits | None = None
+    stage: Stage, *answers: plan_pb2.CapacityRequestAnswer, now: datetime = NOW, limits: WriteLimits | None = None
 ) -> actuator_pb2.ApplyCapacityStatusResponse:
-    return apply_capacity_status(stage.cluster, answers, limits or CapacityLimits(), now)
+    return apply_capacity_status(stage.cluster, answers, limits or WriteLimits(), now)
 
 
 def conditions(stage: Stage, name: str = "train") -> dict[str, tuple[Any, ...]]:
@@ -155,7 +155,7 @@ def test_without_the_kind_or_the_right_every_answer_says_so(error: ClusterError)
 
 def test_one_call_writes_a_limited_number_and_says_how_many_are_left() -> None:
     requests = [TRAIN._replace(name=f"r{at}", uid=f"u{at}") for at in range(5)]
-    stage, limits = stage_with(*requests), CapacityLimits(max_count=2)
+    stage, limits = stage_with(*requests), WriteLimits(max_count=2)
     answers = [answer("FOUND", f"r{at}", f"u{at}") for at in range(5)]
     counts = []
     for _ in range(4):

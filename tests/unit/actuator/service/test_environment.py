@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from trimtab.actuator.cloud.aws.settings import AwsOptions
-from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
-from trimtab.actuator.cloud.kwok.settings import KwokOptions
-from trimtab.actuator.cloud.wiring import MachineOptions, OptionSections, SimulationOptions
-from trimtab.actuator.kube.settings import KubeOptions
-from trimtab.actuator.service.environment import open_environment
-from trimtab.actuator.service.options import StateOptions
-from trimtab.actuator.settings import SettingError
-from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.cloud.table import (
+    AwsOptions,
+    ExternalOptions,
+    KwokOptions,
+    MachineOptions,
+    OptionSections,
+    SimulationOptions,
+)
+from trimtab.actuator.service.process import open_environment
+from trimtab.actuator.service.settings import StateOptions
+from trimtab.actuator.settings import KubeOptions, SettingError
+from trimtab.actuator.store.records import MemoryStore
 from trimtab.common.kubernetes.errors import ConfigurationError
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'

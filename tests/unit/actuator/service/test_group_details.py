@@ -9,7 +9,7 @@ from tests.builders.actuator import Stage, small_cluster
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate
-from trimtab.actuator.service.group_details import GroupDetails
+from trimtab.actuator.service.group_views import GroupDetails
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 
 

@@ -15,8 +15,7 @@ from trimtab.actuator.runner.scheduler import ScheduledTask
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.store.journal import Journal
-from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.store.records import StoreConflictError
+from trimtab.actuator.store.records import MemoryStore, StoreConflictError
 from trimtab.actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster

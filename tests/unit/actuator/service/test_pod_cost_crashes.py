@@ -12,9 +12,8 @@ from tests.builders.actuator import DELAYS, Breaker, Crash
 from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.reference.pod_removal import Ranking, of_annotations, of_object
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
-from trimtab.actuator.service.pod_costs import apply_pod_costs
-from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.actuator.service.pod_costs import CostOrders, GroupOrder, apply_pod_costs
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
@@ -61,7 +60,7 @@ class Scene:
         self.apply(BEFORE)
 
     def apply(
-        self, wanted: CostOrders, die_at: int | None = None, limits: PodCostLimits | None = None
+        self, wanted: CostOrders, die_at: int | None = None, limits: WriteLimits | None = None
     ) -> actuator_pb2.ApplyPodCostsResponse | None:
         """Apply costs; return None if the actuator died at the n-th point before or after a call to the cluster."""
         breaker = Breaker(die_at)
@@ -69,7 +68,7 @@ class Scene:
         faults.before = lambda operation, subject: breaker.moment(f"before {operation} {subject}")
         faults.after = lambda operation, subject: breaker.moment(f"after {operation} {subject}")
         try:
-            return apply_pod_costs(self.cluster, wanted, limits or PodCostLimits())
+            return apply_pod_costs(self.cluster, wanted, limits or WriteLimits())
         except Crash:
             return None
         finally:
@@ -163,10 +162,10 @@ def test_the_actuator_may_die_at_every_write() -> None:
 def test_it_may_die_again_and_again_and_each_call_may_be_cut_short(deaths: list[int], most: int) -> None:
     scene = Scene()
     for die_at in deaths:
-        scene.apply(AFTER, die_at, PodCostLimits(max_count=most))
+        scene.apply(AFTER, die_at, WriteLimits(max_count=most))
         check_readers(scene)
     for _ in range(60):
-        done = scene.apply(AFTER, None, PodCostLimits(max_count=most))
+        done = scene.apply(AFTER, None, WriteLimits(max_count=most))
         assert done is not None
         check_readers(scene)
         if not done.incomplete and not done.left_count:

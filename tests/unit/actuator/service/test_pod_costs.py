@@ -15,7 +15,7 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
 )
 from trimtab.actuator.service.pod_costs import apply_pod_costs
-from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.actuator.service.validation import MAX_COSTS, cost_orders
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.common.rpc.errors import ServiceError
@@ -31,10 +31,10 @@ def request(costs: dict[str, int], remove: list[str] | None = None) -> actuator_
 
 
 def apply(
-    stage: Stage, costs: dict[str, int], remove: list[str] | None = None, limits: PodCostLimits | None = None
+    stage: Stage, costs: dict[str, int], remove: list[str] | None = None, limits: WriteLimits | None = None
 ) -> actuator_pb2.ApplyPodCostsResponse:
     orders = cost_orders(request(costs, remove), NOW)
-    return apply_pod_costs(stage.cluster, orders, limits or PodCostLimits())
+    return apply_pod_costs(stage.cluster, orders, limits or WriteLimits())
 
 
 def cost(stage: Stage, key: str) -> str | None:
@@ -117,11 +117,11 @@ def test_costs_of_owners_that_are_no_longer_ranked_are_removed_and_no_others() -
     keeps = actuator_pb2.ApplyPodCostsRequest(remove_others=True)
     # A group that could not be ranked keeps its costs.
     keeps.groups.add(owner="ReplicaSet/default/web")
-    assert apply_pod_costs(stage.cluster, cost_orders(keeps, NOW), PodCostLimits()).removed_count == 0
+    assert apply_pod_costs(stage.cluster, cost_orders(keeps, NOW), WriteLimits()).removed_count == 0
     drops = cost_orders(actuator_pb2.ApplyPodCostsRequest(remove_others=True), NOW)
     counts = []
     for _ in range(3):
-        response = apply_pod_costs(stage.cluster, drops, PodCostLimits(max_count=2))
+        response = apply_pod_costs(stage.cluster, drops, WriteLimits(max_count=2))
         counts.append((response.removed_count, response.left_count))
     assert counts == [(2, 1), (1, 0), (0, 0)]
     assert [cost(stage, pod) for pod in WEB] == [None, None, None, None, "5"]
@@ -131,7 +131,7 @@ def rank_again(stage: Stage, costs: dict[str, int], after_s: int = 0, **fields: 
     message = request(costs)
     message.groups[0].ranked_after_each_removal = True
     message.groups[0].waits_for = fields.pop("waits_for", "")
-    limits = fields.pop("limits", PodCostLimits())
+    limits = fields.pop("limits", WriteLimits())
     return apply_pod_costs(stage.cluster, cost_orders(message, NOW + timedelta(seconds=after_s)), limits)
 
 
@@ -190,7 +190,7 @@ def test_without_the_kind_in_the_cluster_that_is_reported_and_other_groups_conti
     message = request({WEB[0]: -3})
     message.groups[0].ranked_after_each_removal = True
     message.groups.add(owner="ReplicaSet/default/db", pods=[WEB[1]], costs=[5])
-    response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), PodCostLimits())
+    response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), WriteLimits())
     assert (response.failed_count, response.written_count) == (1, 1)
     assert "apply the manifest" in response.incomplete[0].detail
 
@@ -200,7 +200,7 @@ def test_objects_of_owners_that_are_no_longer_ranked_so_are_removed() -> None:
     rank_again(stage, {WEB[0]: -1})
     message = request({WEB[0]: -1})
     message.remove_others = True
-    response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), PodCostLimits())
+    response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), WriteLimits())
     assert (response.objects_removed_count, response.written_count) == (1, 1)
     assert not stage.cluster.group_costs()
 
@@ -210,10 +210,10 @@ def test_one_call_writes_a_bounded_number_and_the_next_one_continues() -> None:
     costs = {pod: number + 1 for number, pod in enumerate(WEB)}
     counts = []
     for _ in range(4):
-        response = apply(stage, costs, limits=PodCostLimits(max_count=2))
+        response = apply(stage, costs, limits=WriteLimits(max_count=2))
         counts.append((response.unchanged_count, response.written_count, response.left_count))
     assert counts == [(0, 2, 3), (2, 2, 1), (4, 1, 0), (5, 0, 0)]
-    assert apply(stage, dict.fromkeys(WEB, 9), limits=PodCostLimits(max_s=-1)).left_count == 5
+    assert apply(stage, dict.fromkeys(WEB, 9), limits=WriteLimits(max_s=-1)).left_count == 5
 
 
 @pytest.mark.parametrize(

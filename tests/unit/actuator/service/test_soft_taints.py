@@ -16,16 +16,16 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TaintView,
 )
-from trimtab.actuator.service.settings import SoftTaintSettings
+from trimtab.actuator.service.settings import WriteLimits
 from trimtab.actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
-ENOUGH = SoftTaintSettings(max_count=100)
+ENOUGH = WriteLimits(max_count=100)
 
 
 def apply(
-    stage: Stage, *unneeded: str, in_deletion: frozenset[str] = frozenset(), settings: SoftTaintSettings = ENOUGH
+    stage: Stage, *unneeded: str, in_deletion: frozenset[str] = frozenset(), settings: WriteLimits = ENOUGH
 ) -> SoftTaintResult:
     return apply_soft_taints(stage.cluster, set(unneeded), in_deletion, settings, now_s=1_700_000_000)
 

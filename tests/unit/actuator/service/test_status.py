@@ -13,10 +13,10 @@ from trimtab.actuator.service.metrics import Metrics
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.status import StatusParts, StatusWriter, eviction_message, timestamp
 from trimtab.actuator.tracker.events import (
-    AnyEvent,
     ClockJumped,
     DeleteAccepted,
     DeleteBegun,
+    Event,
     InstanceGone,
     NodeEmpty,
     PlannedNode,
@@ -79,13 +79,13 @@ def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
     assert len(seen) > 10
 
 
-def next_events(tracker: Tracker, node: str, number: int) -> list[AnyEvent]:
+def next_events(tracker: Tracker, node: str, number: int) -> list[Event]:
     """Return the next events of a node: its deletion starts, advances by a step, or ends."""
     if node not in tracker.data.deletions:
         request_id = f"r{number}"
         planned = (PlannedNode(node, "g", drain=False),)
         return [SetAccepted(request_id, "digest", planned, (NodeAnswer(node, True),), 60.0), SetTainted(request_id)]
-    after: dict[State, AnyEvent] = {
+    after: dict[State, Event] = {
         State.TAINTED: NodeEmpty(node),
         State.DRAINED: DeleteBegun(node),
         State.DELETING: DeleteAccepted(node),

@@ -13,9 +13,8 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.store.journal import Journal
-from trimtab.actuator.store.postgresql import CONNECT_S, KEEP_ALIVE, SILENCE_S, _wait
 from trimtab.actuator.store.records import Record, StoreError
-from trimtab.actuator.store.sql import SqlStore
+from trimtab.actuator.store.sql import CONNECT_S, KEEP_ALIVE, SILENCE_S, SqlStore, _wait
 from trimtab.actuator.tracker.events import NodesAwaited
 
 RECORDS = [Record(1, b"a")]

@@ -17,7 +17,7 @@ from trimtab.actuator.tracker.admission import (
     hourly_limit,
     pending_nodes,
 )
-from trimtab.actuator.tracker.hour import count_nodes
+from trimtab.actuator.tracker.groups import count_nodes
 from trimtab.actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
 from trimtab.actuator.tracker.tracker import Tracker
 

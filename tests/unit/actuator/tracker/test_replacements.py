@@ -16,6 +16,7 @@ from trimtab.actuator.tracker.admission import (
     NodeRequest,
     admit,
 )
+from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.replacement_states import (
     FINAL_STAGES,
     DepartingNode,
@@ -36,7 +37,6 @@ from trimtab.actuator.tracker.replacement_transitions import (
 from trimtab.actuator.tracker.replacements import order_id
 from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, GrowthReason, NodeAnswer, Reason
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 R = "w1"
 STAYS = e.StayReason("a", Reason.NODE_CHANGED, "other pods")

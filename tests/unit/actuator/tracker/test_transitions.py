@@ -8,9 +8,9 @@ import pytest
 
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.deletion_steps import EDGES, LATE, ImpossibleEventError, check_table, next_state, table
 from trimtab.actuator.tracker.states import FINAL_STATES, NodeAnswer, PodRef, Reason, Retention, State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.actuator.tracker.transitions import EDGES, LATE, ImpossibleEventError, check_table, next_state, table
 
 POD = PodRef("default", "web-1", "uid-1", "ReplicaSet", "web", "uid-rs")
 NODE_EVENTS: dict[type[e.Event], e.NodeEvent] = {

@@ -8,7 +8,7 @@ import pytest
 import typer
 import yaml
 
-from trimtab.actuator.service.command import app as actuator
+from trimtab.actuator.service.process import app as actuator
 from trimtab.clients.cli.command_options import Acts, RunOptions
 from trimtab.clients.cli.commands import app
 from trimtab.clients.cli.live.run import _needs, with_defaults

@@ -21,7 +21,7 @@ from tests.builders.actuator_service import Service
 from tests.builders.cli import Outcome, Run
 from tests.builders.documentation import Command, blocks, commands, inline_commands, text_of, words
 from tests.builders.planner_service import make_shell
-from trimtab.actuator.service.command import app as actuator
+from trimtab.actuator.service.process import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cluster_generator.__main__ import main as generator
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS, WATCHED
@@ -59,7 +59,7 @@ WAYS = (
     (r"trimtab (plan|advise|rightsize|admin certificates|top) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|admin load|simulate) .*", Way.OPTIONS),
-    (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
+    (r"helm template .* \| kubectl apply -f -|(kubectl|helm|docker) [^|>]*", Way.NAMES),
     (r"pip install .*|\.ci/\S+.*|(ruff|mypy|lint-imports|pytest|mkdocs)\b.*|python -m tests\..*", Way.NAMES),
 )
 """The first pattern that matches the whole line decides."""
@@ -73,6 +73,7 @@ FOREIGN = {
     "kubectl rollout": {"-n"},
     "kubectl patch": {"-n", "--patch-file"},
     "helm install": {"--namespace", "--values"},
+    "helm template": {"--namespace", "--values"},
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
@@ -120,7 +121,7 @@ def prepared(path: Path) -> Path:
             generate_cluster(path, words(one.line)[0][3:])
         else:
             subprocess.run(["bash", "-c", one.line], cwd=path, check=True)
-    (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
+    (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/jobs.md" and "slack:" in block.text]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
     # Of the page on plans: a node group, one with a template, settings with replacement.
     _, offered, replacement = [block.text for block in blocks("yaml") if block.page == "docs/plan.md"]
@@ -360,9 +361,10 @@ def check_name(word: str) -> None:
 
 
 def deployed(kind: str = "") -> set[str]:
-    """Return the names of installed objects."""
-    found = [one for path in (ROOT / "deploy/manifests").glob("*.yaml") for one in yaml.safe_load_all(path.read_text())]
-    return {one["metadata"]["name"] for one in found if "metadata" in one and kind in ("", one["kind"])}
+    """Return the names of objects that the chart's templates have."""
+    texts = [path.read_text() for path in (ROOT / "deploy/chart/templates").glob("*.yaml")]
+    found = [part for text in texts for part in text.split("---") if f"kind: {kind}" in part]
+    return {name for part in found for name in re.findall(r"^metadata:(?: {|\n  )name: ([a-z.-]+)", part, re.MULTILINE)}
 
 
 def test_the_secrets_that_are_applied_are_the_ones_that_were_written(

@@ -55,7 +55,7 @@ def externalgrpc(text: str, path: Path) -> None:
 
 def scraping(text: str, path: Path) -> None:
     (job,) = yaml.safe_load(text)["scrape_configs"]
-    assert job["relabel_configs"][0]["regex"] in text_of("deploy/manifests/planner.yaml")
+    assert job["relabel_configs"][0]["regex"] in text_of("deploy/chart/templates/planner.yaml")
 
 
 def values(text: str, path: Path) -> None:

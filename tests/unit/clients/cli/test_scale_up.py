@@ -134,10 +134,13 @@ def test_the_cheapest_plan_is_named_as_what_chose(trimtab: Run, burst: Path, tmp
     assert "cheapest plan" in trimtab("plan", "--no-advice", burst, *NOW, "--settings", settings).out
 
 
-def test_groups_made_by_label_have_room_to_grow(trimtab: Run, tmp_path: Path) -> None:
+def test_groups_made_by_label_have_room_to_grow_and_no_maximum_that_is_shown(trimtab: Run, tmp_path: Path) -> None:
     labels = {"node.kubernetes.io/instance-type": "large"}
     file = listed(tmp_path, k8s.node("n1", labels=labels), *(k8s.pod(f"p{i}", cpu="3") for i in range(3)))
-    assert "1 node group grows by 2 nodes for 2 pods." in trimtab("plan", "--no-advice", file, *NOW).out
+    out = trimtab("plan", "--no-advice", file, *NOW).out
+    assert "1 node group grows by 2 nodes for 2 pods." in out
+    assert "at most" not in out
+    assert "grows for it, from 1 to 3 nodes: " in explained(trimtab, file, "p2")
 
 
 def explained(trimtab: Run, file: Path, pod: str, *options: object) -> str:

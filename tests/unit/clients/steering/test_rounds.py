@@ -7,10 +7,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
-from tests.builders.reference_loop import FakePlanner, plan_of
+from tests.builders.loop import FakePlanner, plan_of
 from trimtab.clients.live.cluster import Observation
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.clients.steering.marks import ours
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter

@@ -10,8 +10,8 @@ from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.live.cluster import Observation
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.clients.steering.marks import NodeMarks, ours, settings_to_steer
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings
 from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.tls import OwnCa
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.reference_loop.health import Health, HealthServer
+from trimtab.clients.loop.health import Health, HealthServer
 from trimtab.common.rpc import http_port
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.port_security import PortSecurity

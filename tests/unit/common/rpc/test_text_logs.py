@@ -36,7 +36,6 @@ def test_the_form_of_logs_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     configured = structlog.get_config() if structlog.is_configured() else None
     try:
         configure_logging("info", LogFormat.TEXT)
-        structlog.contextvars.clear_contextvars()  # what a call of an earlier test has bound
         structlog.get_logger("x").info("some_event", number=3)
         structlog.get_logger("x").debug("hidden")
     finally:

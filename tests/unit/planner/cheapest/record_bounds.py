@@ -14,9 +14,8 @@ from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
 from trimtab.planner.cheapest.candidates import candidates
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.cheapest.portfolio import SearchInputs, make_plans
+from trimtab.planner.cheapest.portfolio import SearchInputs, fill_state_for, make_plans
 from trimtab.planner.cheapest.problem import PlanBounds, Problem
-from trimtab.planner.cheapest.work import fill_state_for
 from trimtab.planner.model.settings.search import USUAL
 
 NEAR = 1.01

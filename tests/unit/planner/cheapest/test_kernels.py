@@ -22,10 +22,11 @@ from trimtab.planner.cheapest.kernels.fill import (
     fill_node,
 )
 from trimtab.planner.cheapest.kernels.generate import PricingState, add_fill, generate
-from trimtab.planner.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.cheapest.kernels.improve import RuinRecreateScratch, improve
 from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis, solve
+from trimtab.planner.cheapest.portfolio import batches_for, fill_state_for, master_for, pricing_for
 from trimtab.planner.cheapest.problem import Problem
-from trimtab.planner.cheapest.work import batches_for, fill_state_for, master_for, pricing_for
+from trimtab.planner.model.tuning import MOST_TAKEN
 
 
 class Both:
@@ -160,7 +161,10 @@ def test_a_plan_is_improved_as_by_the_twin(seed: int, most_fills: int, tries: in
     pricing = pricing_for(both.asked, np.array(both.groups, np.int32), np.zeros(0, np.int64))
     pricing.value[:] = both.value
     ruin = RuinRecreateScratch(
-        np.zeros(len(both.value)), *np.zeros((2, len(both.groups))), np.zeros(MANY, np.int64), np.array([1, tries])
+        np.zeros(len(both.value)),
+        *np.zeros((2, len(both.groups))),
+        np.zeros(MOST_TAKEN, np.int64),
+        np.array([1, tries]),
     )
     improve(both.state, pricing, pricing.groups, ruin, most_fills, batches)
     assert batches_in(batches) == improved(both.market, both.value, both.groups, (most_fills, tries), nodes)

@@ -21,7 +21,7 @@ from tests.unit.planner.cheapest.problems import cluster_of
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
 from trimtab.planner.cheapest.problem import Problem
 from trimtab.planner.decisions.plan import plan as decide
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.planner.compiled.folder import why_unsafe
+from trimtab.planner.compiled.kernel_cache import why_unsafe
 
 STRANGER = 54_321
 

@@ -4,8 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from trimtab.planner.compiled.decorators import kernel
-from trimtab.planner.compiled.prefetch import prefetch
+from trimtab.planner.compiled.decorators import kernel, prefetch
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

@@ -11,20 +11,20 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.objects import read_files
-from trimtab.planner.decisions.notes import PodCountsKey
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey
+from trimtab.planner.decisions.summary import PodCountsKey
 from trimtab.planner.drainability.pod_columns import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.inputs import TemplateRequestsKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.sharing import share
-from trimtab.planner.snapshot.text_columns import take_text
+from trimtab.planner.snapshot.sealing import share
+from trimtab.planner.snapshot.texts import take_text
 from trimtab.v1 import plan_pb2
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 

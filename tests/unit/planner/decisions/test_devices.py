@@ -11,7 +11,7 @@ from tests.builders import scale_down, scale_up
 from trimtab.places import moves_by_node
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.planned import planned_snapshot
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb

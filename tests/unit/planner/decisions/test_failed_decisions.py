@@ -25,8 +25,7 @@ from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.round.decision import Decided, Decision
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions

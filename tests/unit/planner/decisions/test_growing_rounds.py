@@ -14,8 +14,7 @@ from trimtab.planner.decisions.simulations import SimulationKey, shares_of
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from trimtab.planner.round.decision import Decided, Decision, Summary
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed
 from trimtab.planner.simulation.kernels import open_from_template, place
@@ -23,7 +22,7 @@ from trimtab.planner.simulation.virtual_rows import GroupTemplate, template_of
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.planner.snapshot.texts import find_pods
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ScaleUpResult
 

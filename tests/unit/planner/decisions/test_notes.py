@@ -6,7 +6,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

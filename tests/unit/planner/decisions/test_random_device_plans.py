@@ -50,7 +50,7 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import Owner, PodClaim, PodRequirements
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

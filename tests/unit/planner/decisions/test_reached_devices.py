@@ -14,7 +14,7 @@ from tests.builders.examples import examples
 from tests.certificates import whole_plan
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -14,7 +14,7 @@ from tests.certificates import whole_plan
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import destinations, moves_by_node
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2
 

@@ -13,7 +13,7 @@ from tests.builders.scale_up import NOW_S
 from tests.builders.whole_requests import asked
 from tests.reference.decisions import summary as twin
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -13,8 +13,7 @@ from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.table import TABLE, codes, missing
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.round.decision import Decided, Decision, Summary
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.simulation.growth import GrowthNeed
@@ -22,7 +21,7 @@ from trimtab.planner.simulation.kernels import fits, open_from_template, place
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, GroupTemplate, VirtualPod, template_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.planner.snapshot.texts import find_pods
 from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000

@@ -15,7 +15,7 @@ from trimtab.clients.verdicts import staying
 from trimtab.places import on_existing
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -18,7 +18,7 @@ from tests.builders.verdicts import saving_of
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.common.objects import read_files
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -15,7 +15,7 @@ from tests.builders.snapshots import Cluster, Group, write
 from trimtab.places import on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 

@@ -32,7 +32,7 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import PodClaim, PodRequirements, is_device_resource
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
@@ -22,8 +22,10 @@ from tests.builders.device_snapshots import (
 )
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.device_amounts.cluster_devices import features_of
+from trimtab.planner.device_amounts.node_pools import NodePoolReader
 from trimtab.planner.device_amounts.planned import planned_snapshot
-from trimtab.planner.device_amounts.pod_claims import relative_use
+from trimtab.planner.device_amounts.pod_claims import uses_of_nodes
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
     AllocatedDevice,
@@ -41,7 +43,6 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     DeviceSubRequest,
     NodeSelection,
-    PoolId,
 )
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.snapshot.columns import Snapshot
@@ -183,6 +184,13 @@ def test_single_devices_keep_a_whole_node_beside_claims_that_only_the_allocator_
 
 
 def test_devices_of_one_name_in_two_pools_of_a_node_are_told_apart() -> None:
-    pools = {PoolId(DRIVER, "one"): 0, PoolId(DRIVER, "other"): 1}
-    first, second = (relative_use([AllocatedDevice("r", DeviceId(*pool, "x"))], pools) for pool in pools)
-    assert first != second
+    slices, held, claim = [], [], DeviceClaim("", (ClaimRequest("device", DeviceSubRequest("gpu")),))
+    for node, used in (("a", "0"), ("b", "1"), ("c", "0")):
+        names = [f"{node}{at}" for at in range(2)]
+        slices += [replace(gpu_slice(node, 1), name=name, pool=name) for name in names]
+        device = AllocatedDevice("device", DeviceId(DRIVER, node + used, slices[-1].devices.names[0]))
+        held.append(ClaimRow("ns", node, claim, devices=(device,), nodes=NodeSelection(node)))
+    cluster = Cluster(nodes={name: NodeRow() for name in "abc"}, devices=world(*slices, claims=tuple(held), minor=36))
+    sent = canonicalize(write(cluster))
+    pools = NodePoolReader(features_of(sent.devices)).read_cluster(sent.devices, sent.nodes.name, lambda _: ())
+    assert {use[0].pool: nodes.tolist() for use, nodes in uses_of_nodes(sent.devices, pools)} == {0: [0, 2], 1: [1]}

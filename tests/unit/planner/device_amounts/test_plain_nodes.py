@@ -7,8 +7,7 @@ from tests.builders.device_snapshots import GPU_CLASS, DeviceWorld
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.device_amounts.cluster_devices import features_of, slices_of
-from trimtab.planner.device_amounts.node_pools import NodePoolReader
-from trimtab.planner.device_amounts.plain_nodes import plain_nodes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, plain_nodes
 from trimtab.planner.devices.model import (
     AttributeKind,
     DeviceAttribute,
@@ -69,9 +68,9 @@ def test_pools_read_by_columns_are_those_read_node_by_node(world: DeviceWorld) -
     assert [(one.names, one.contents) for one in ours.tables] == [(one.names, one.contents) for one in naive.tables]
     assert ours.place.by_pool == naive.place.by_pool
     slices = devices.slices
-    node, table = ours.place.find(devices.strings, slices.driver.astype("i8"), slices.pool.astype("i8"))
+    node, index = ours.place.find(devices.strings, slices.driver.astype("i8"), slices.pool.astype("i8"))
     pools = [PoolId(one.driver, one.pool) for one in slices_of(devices)]
-    places = list(zip(node.tolist(), table.tolist(), strict=True))
+    places = list(zip(node.tolist(), index.tolist(), strict=True))
     assert places == [naive.place.by_pool.get(pool, (-1, -1)) for pool in pools]
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Eviction, write
-from trimtab.planner.decisions.notes import notes
+from trimtab.planner.decisions.summary import notes
 from trimtab.planner.decisions.table import TABLE
-from trimtab.planner.facts.recent_evictions import awaited
+from trimtab.planner.facts.pods import awaited
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.reference.facts.membership import budgets_by_pod
 from trimtab.planner.facts.kernels.membership import write_membership
-from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import LabelSets
 from trimtab.v1 import snapshot_pb2 as pb

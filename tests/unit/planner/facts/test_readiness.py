@@ -8,9 +8,8 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
-from trimtab.planner.facts.readiness import AwaitedResource, awaited_resources, is_ready, unhealthy
-from trimtab.planner.facts.upcoming import starting
-from trimtab.planner.model.settings import Readiness, TaintNames
+from trimtab.planner.facts.readiness import AwaitedResource, awaited_resources, is_ready, starting, unhealthy
+from trimtab.planner.model.settings import Readiness, ScaleDownSettings, TaintNames
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -46,7 +45,9 @@ def test_a_taint_of_start_or_status_makes_a_node_not_ready(key: str, ready: bool
     [(3, 3, ""), (4, 8, "4 of 8 nodes are unready"), (4, 9, ""), (45, 100, ""), (46, 100, "46 of 100"), (0, 0, "")],
 )
 def test_more_than_three_and_more_than_their_share_are_too_many(unready: int, total: int, told: str) -> None:
-    found = unhealthy(np.arange(total) < unready, 0.45, 3)
+    snapshot = canonicalize(write(Cluster(nodes={f"n{at}": NodeRow() for at in range(total)})))
+    ready, leaving = np.arange(total) >= unready, np.zeros(total, bool)
+    found = unhealthy(snapshot, ready, leaving, RULES, ScaleDownSettings(), NOW_NS)
     assert found.startswith(told)
     assert bool(found) == bool(told)
 

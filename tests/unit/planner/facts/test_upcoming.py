@@ -9,7 +9,7 @@ from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
 from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.upcoming import upcoming
+from trimtab.planner.facts.readiness import upcoming
 from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import DeletionInProgress, TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize

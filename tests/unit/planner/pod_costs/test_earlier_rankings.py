@@ -20,7 +20,7 @@ from trimtab.common.deltas import Interner, difference
 from trimtab.places import ranks_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.pod_costs import decision
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta

@@ -7,7 +7,7 @@ from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 from tests.builders.replacement import NOW_S, WEB, group, plan, web
 from trimtab.clients.verdicts import not_replaced
 from trimtab.planner.decisions.plan import plan as take_decisions
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

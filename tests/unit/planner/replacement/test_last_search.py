@@ -6,7 +6,7 @@ from tests.builders.kubernetes import snapshot_of
 from tests.builders.replacement import NOW_S, WEB, group, web
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.replacement import loop
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

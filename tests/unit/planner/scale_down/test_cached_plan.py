@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, replica_set, snapshot_of, taint
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.scale_down.cached_plan import PlanKey
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize

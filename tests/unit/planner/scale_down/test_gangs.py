@@ -17,7 +17,7 @@ from tests.builders.snapshots import write
 from tests.certificates.gangs import gangs_in
 from tests.certificates.scale_down import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -8,8 +8,7 @@ import numpy as np
 
 from trimtab.planner.facts.similarity import Sample, Similarity
 from trimtab.planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
-from trimtab.planner.scale_up.expanders.chain import Verdict, choose
-from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Options
+from trimtab.planner.scale_up.expanders import ChoiceState, ExpanderContext, GroupFacts, Options, Verdict, choose
 
 GIB = 1 << 30
 ALL = SimilaritySettings()

@@ -24,7 +24,7 @@ from tests.builders.scale_up import NOW_S, settings_of
 from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.settings import search
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -9,12 +9,12 @@ from tests.unit.planner.scale_up.expander_options import Group, groups_of
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.model.settings.search import BEST as BEST_EFFORT
 from trimtab.planner.model.settings.search import USUAL
+from trimtab.planner.model.tuning import PROMISING_GROUPS, REPACKED_GROUPS, SAMPLED_GROUPS
 from trimtab.planner.placement.group_bounds import GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
 from trimtab.planner.scale_up import estimate
-from trimtab.planner.scale_up.expanders.chain import Chooser
-from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext
-from trimtab.planner.scale_up.promising import BEST, FINALISTS, LADDER, promising
+from trimtab.planner.scale_up.estimate import promising
+from trimtab.planner.scale_up.expanders import ChoiceState, Chooser, ExpanderContext
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.plan_pb2 import Expander
 
@@ -56,8 +56,8 @@ def test_groups_that_are_the_same_for_the_pods_count_once() -> None:
 
 def test_of_many_groups_the_best_and_a_ladder_of_sizes_come_first_and_then_all_others() -> None:
     first, *others = parts(400)
-    assert len(first) == BEST + LADDER
-    assert set(range(99, 99 + BEST)) <= set(first), "one node of them holds all pods"
+    assert len(first) == PROMISING_GROUPS + SAMPLED_GROUPS
+    assert set(range(99, 99 + PROMISING_GROUPS)) <= set(first), "one node of them holds all pods"
     assert {0, 399} <= set(first)
     assert sorted([*first, *(group for part in others for group in part)]) == list(range(400))
 
@@ -86,8 +86,8 @@ def test_of_many_groups_only_the_best_are_packed_in_several_orders(monkeypatch: 
         node_group(f"g{i:03}", 0, 5, target=0, nodes=[], template=node("t", f"{2 + i}")) for i in range(MANY + 40)
     ]
     found = plan(*groups, [pod(f"p{i}", "30") for i in range(2)])
-    assert len(asked[True]) == BEST + LADDER
-    assert len(asked[False]) == FINALISTS
+    assert len(asked[True]) == PROMISING_GROUPS + SAMPLED_GROUPS
+    assert len(asked[False]) == REPACKED_GROUPS
     assert set(asked[False]) < set(asked[True])
     assert [int(name.removeprefix("g")) in asked[False] for name in found.growth] == [True]
     asked[True].clear()

@@ -46,7 +46,7 @@ def test_the_next_loop_keeps_to_it() -> None:
 
 
 def test_pods_that_the_last_loop_has_placed_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "MOST_TRIES", 0)
+    monkeypatch.setattr(repacking, "REPACKING_ORDERS", 0)
     first = plan(*cluster())
     assert (first.growth, first.on_existing) == ({"g": 2}, USUAL)
     monkeypatch.undo()
@@ -117,7 +117,7 @@ def test_of_groups_whose_new_nodes_are_the_same_one_is_tried(monkeypatch: pytest
 
 
 def test_all_tries_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "NODES_PER_GROUP", 0)
+    monkeypatch.setattr(repacking, "REPACKINGS_PER_GROUP", 0)
     assert plan(*cluster()).growth == {"g": 2}
-    monkeypatch.setattr(repacking, "NODES_PER_GROUP", 1)
+    monkeypatch.setattr(repacking, "REPACKINGS_PER_GROUP", 1)
     assert plan(*cluster()).growth == {"g": 1}

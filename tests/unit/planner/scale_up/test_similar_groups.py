@@ -8,7 +8,7 @@ from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, s
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import ScaleUpSettings, SimilaritySettings
 from trimtab.planner.placement.group_templates import group_templates
-from trimtab.planner.scale_up.similar_groups import similar_groups
+from trimtab.planner.scale_up.context import similar_groups
 from trimtab.planner.snapshot.decode import canonicalize
 
 NOW_NS = 1_800_000_000 * 10**9

@@ -17,7 +17,7 @@ BETTER = {"default/small-0": "n1", "default/small-1": "n1"}
 @pytest.fixture(autouse=True)
 def no_repacking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable repacking, so only variants find plans."""
-    monkeypatch.setattr(repacking, "MOST_TRIES", 0)
+    monkeypatch.setattr(repacking, "REPACKING_ORDERS", 0)
 
 
 def cluster(**large: Any) -> list[Json | list[Json]]:

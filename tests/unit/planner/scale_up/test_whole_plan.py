@@ -147,7 +147,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
 
     monkeypatch.setattr(draft.Draft, "run", noting)
     search_budgets(monkeypatch, packed_groups=0, variant_work=0)
-    monkeypatch.setattr(draft, "FEW", few)
+    monkeypatch.setattr(draft, "FEW_BY_GROUP", few)
     # The set is unknown, so pods that do not fit together are planned on one node.
     monkeypatch.setattr(whole_problem, "MOST_SETS", 0)
     cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])

@@ -9,9 +9,9 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service import measurement
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_limits import Bounds
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.planner.snapshot.caches import SnapshotKey
@@ -77,6 +77,23 @@ def test_a_stage_inside_another_is_not_counted_twice(monkeypatch: pytest.MonkeyP
         with watch.stage("inner"):
             pass
     assert list(watch.milliseconds().items()) == [("outer", 3_000.0), ("inner", 40_000.0)]
+
+
+def test_compiling_is_a_stage_of_its_own_and_no_time_of_the_stage_that_needed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = iter([0.0, 10.0, 30.0, 35.0, 35.0, 40.0])
+    compiled_s = iter([5.0, 7.0, 22.0, 23.0, 23.0, 25.0])
+    monkeypatch.setattr(measurement, "time", SimpleNamespace(perf_counter=lambda: next(now_s)))
+    monkeypatch.setattr(measurement, "compile_seconds", lambda: next(compiled_s))
+    watch = StopWatch(Bounds(), Instruments(METER))
+    with watch.stage("outer"):
+        with watch.stage("inner"):
+            pass
+        with watch.stage("inner"):
+            pass
+    # Of 40 s, 20 s are compiled: 2 s before the inner stage, 15 s in it, 3 s after it.
+    assert watch.milliseconds() == {"outer": 15_000.0, "inner": 5_000.0, measurement.COMPILE: 20_000.0}
 
 
 def test_callers_do_not_see_each_others_snapshots() -> None:

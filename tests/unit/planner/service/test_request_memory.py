@@ -10,9 +10,8 @@ from opentelemetry.metrics import NoOpMeterProvider
 from tests.builders.messages import decode_snapshot
 from tests.builders.snapshots import int32
 from trimtab.common.rpc.errors import Reason, ServiceError
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import Bounds, RequestMemory
 from trimtab.planner.service.warm_up import NOW_S, small_cluster, warm_up
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb

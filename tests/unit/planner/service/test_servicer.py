@@ -11,7 +11,7 @@ from trimtab.clients.planner_client import CHUNK_BYTES
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, Shell
 from trimtab.planner.service.request_handler import Caller
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc

@@ -16,12 +16,11 @@ from tests.builders import kubernetes as k8s
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
-from trimtab.planner.snapshot.cache import size_of
-from trimtab.planner.snapshot.caches import ContentKey, LatestKey, SnapshotKey, SuccessorKey
+from trimtab.planner.snapshot.caches import ContentKey, LatestKey, SnapshotKey, SuccessorKey, size_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta

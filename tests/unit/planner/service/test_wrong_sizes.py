@@ -8,9 +8,8 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.places import on_upcoming
-from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.request_limits import Bounds, RequestMemory
 from trimtab.planner.service.warm_up import NOW_S, growing_cluster
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -1,4 +1,4 @@
-"""Pods of new classes join a simulation without rebuilding it, with the same answers as in a rebuilt one."""
+"""Pods of classes that a simulation lacks join it, with the same answers as in a naive cluster."""
 
 from random import Random
 
@@ -53,8 +53,8 @@ def joined(rows: Split) -> tuple[Simulation, Simulation]:
 
 
 @given(SEEDS)
-@examples(150)
-def test_pods_that_ask_for_other_amounts_share_what_the_snapshot_decides(seed: int) -> None:
+@examples(60)
+def test_pods_that_ask_for_other_amounts_answer_as_the_naive_cluster_does(seed: int) -> None:
     rows, random = whole(seed), Random(seed + 31)
     asked = sorted({name for pod in rows.pods for name, _ in pod.spec.requests} | {"cpu", "weird"})
     later = []
@@ -62,8 +62,7 @@ def test_pods_that_ask_for_other_amounts_share_what_the_snapshot_decides(seed: i
         amounts = tuple((name, random.randint(1, 4)) for name in asked if random.random() < 0.5)
         later.append(pod._replace(name=f"z{pod.name}", node="", spec=pod.spec._replace(requests=amounts)))
     rows = rows._replace(later_pods=later)
-    made, kept = joined(rows)
-    assert not is_built_again(made, kept)
+    made, _ = joined(rows)
     twin = naive(rows)
     assert_agree(made, twin)
     walk = Walk(made, twin, random)
@@ -73,7 +72,7 @@ def test_pods_that_ask_for_other_amounts_share_what_the_snapshot_decides(seed: i
 
 
 @given(SEEDS)
-@examples(200)
+@examples(80)
 def test_plain_pods_answer_as_the_naive_cluster_does(seed: int) -> None:
     rows, random = whole(seed), Random(seed + 32)
     later = []
@@ -102,9 +101,9 @@ def cluster() -> list[PodRow]:
 @pytest.mark.parametrize(
     ("pod", "again"),
     [
-        pytest.param(VirtualPod("a", PodRequirements(requests=(("cpu", 1),))), False, id="without labels"),
-        pytest.param(VirtualPod("b", PodRequirements(requests=(("cpu", 1),))), False, id="of a namespace without pods"),
-        pytest.param(VirtualPod("a", PodRequirements(), (("app", "other"),)), False, id="that no term selects"),
+        pytest.param(VirtualPod("a", cluster()[0].spec, (("app", "web"),)), False, id="that equal others"),
+        pytest.param(VirtualPod("a", PodRequirements(requests=(("cpu", 1),))), True, id="that ask for other amounts"),
+        pytest.param(VirtualPod("b", PodRequirements()), True, id="of a namespace without pods"),
         pytest.param(VirtualPod("a", PodRequirements(), (("app", "web"),)), True, id="that a term selects"),
         pytest.param(VirtualPod("a", cluster()[0].spec), True, id="bound, of labels that no pod has"),
         pytest.param(
@@ -131,11 +130,11 @@ def test_tolerations_that_no_pod_has_so_far_are_checked(count: int) -> None:
     pods = [PodRow("a", PodRequirements(tolerations=(TolerationSpec("t", 0, "0", 1),)))] * count
     kept = build_simulation(snapshot(tainted, pods))
     made = with_virtual(kept, (VirtualPod("default", PodRequirements(tolerations=(TolerationSpec("t", 0, "1", 1),))),))
-    assert is_built_again(made, kept) == (not pods)
+    assert is_built_again(made, kept)
     assert (masks(made, count) == 0).tolist() == [False, True]
 
 
-def test_classes_that_were_appended_are_known_to_pods_that_join_later() -> None:
+def test_classes_of_virtual_pods_are_known_to_pods_that_join_later() -> None:
     kept = build_simulation(snapshot([node("n1")], [PodRow("p", PodRequirements(), "a", node="n1")]))
     spec = PodRequirements(requests=(("cpu", 3000), ("memory", MIB)))
     first = with_virtual(kept, (VirtualPod("a", spec), VirtualPod("a", spec)))

@@ -20,7 +20,7 @@ from trimtab.clients.verdicts import going
 from trimtab.places import moves_by_node
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason

@@ -9,7 +9,7 @@ from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SlackRequest
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CacheScope, VersionCache
 from trimtab.planner.slack.encode import encoded
 from trimtab.planner.slack.objects import build_object_requests

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.growing import random_growing_cluster
 from tests.reference.slack import places
-from trimtab.planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_staying, place_placeholders
+from trimtab.planner.model.tuning import PLACEHOLDER_CHOICES, PLACEHOLDER_RUNS
+from trimtab.planner.slack.kernels.places import choose_staying, place_placeholders
 
 SEEDS = st.integers(0, 2**48)
 
@@ -33,13 +34,13 @@ def test_as_many_placeholders_stay_on_each_node_as_any_choice_keeps(data: st.Dat
 
 
 def test_with_too_many_choices_one_stays_after_the_other() -> None:
-    request = [[size] for size in range(3, 3 + RUNS + 2)]
+    request = [[size] for size in range(3, 3 + PLACEHOLDER_RUNS + 2)]
     rows = list(range(len(request))) * 2
     found, _ = chosen([[30]], request, [rows])
     assert found == [places.first_ones([30], [(one, request[one]) for one in rows])]
-    many = [one for one in range(2) for _ in range(MOST_CHOICES)]
+    many = [one for one in range(2) for _ in range(PLACEHOLDER_CHOICES)]
     found, _ = chosen([[4000]], [[1], [2]], [many])
-    assert found == [[True] * 4000 + [False] * (2 * MOST_CHOICES - 4000)]
+    assert found == [[True] * 4000 + [False] * (2 * PLACEHOLDER_CHOICES - 4000)]
 
 
 def chosen(free: list[list[int]], request: list[list[int]], on_node: list[list[int]]) -> tuple[list[list[bool]], int]:
@@ -51,7 +52,7 @@ def chosen(free: list[list[int]], request: list[list[int]], on_node: list[list[i
         np.array([one for rows in on_node for one in rows], np.int64),
         offsets,
         np.arange(len(free), dtype=np.int32),
-        np.zeros((4, RUNS + 1), np.int64),
+        np.zeros((4, PLACEHOLDER_RUNS + 1), np.int64),
         kept,
     )
     return [kept[offsets[n] : offsets[n + 1]].tolist() for n in range(len(on_node))], leaving

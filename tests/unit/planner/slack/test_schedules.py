@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from trimtab.planner.slack.schedules import in_force
+from trimtab.planner.slack.sets import in_force
 from trimtab.planner.slack.settings import PoolSettings, SlackAmount, resolve_slack
 from trimtab.v1 import plan_pb2
 

@@ -31,7 +31,7 @@ from trimtab.clients import verdicts
 from trimtab.clients.verdicts import going
 from trimtab.places import destinations, moves_by_node, on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2

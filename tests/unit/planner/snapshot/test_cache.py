@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.planner.service.warm_up import small_cluster
-from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes, size_of
+from trimtab.planner.snapshot.caches import LeastRecentlyUsed, Sizes, size_of
 from trimtab.planner.snapshot.decode import canonicalize
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of
 
 
 def test_the_entries_of_sets_follow_each_other_in_the_order_asked_for() -> None:

@@ -15,7 +15,7 @@ from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.planner.snapshot.pod_specs import SpecReader, read_pod_specs
-from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.sealing import share
 from trimtab.v1 import snapshot_pb2 as pb
 
 

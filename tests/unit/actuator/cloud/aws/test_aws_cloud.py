@@ -11,9 +11,9 @@ from tests.builders.aws import REGION, XML_ERROR, AwsProxy, Fault
 from tests.builders.clouds import Clock, aws_cloud
 from trimtab.actuator.cloud.aws.api import AwsApi, CredentialsError, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
-from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
-from trimtab.actuator.service.group_details import GroupDetails
+from trimtab.actuator.cloud.table import AwsSettings
+from trimtab.actuator.service.group_views import GroupDetails
 
 LOST = Fault()
 SETTINGS = AwsSettings(groups=("g",), consistency_s=30)

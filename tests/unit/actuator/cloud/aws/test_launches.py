@@ -12,8 +12,8 @@ from tests.builders import aws as fake_aws
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.clouds import Clock, aws_cloud
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
-from trimtab.actuator.cloud.aws.launches import MATCHING_AGE_S
-from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.groups import MATCHING_AGE_S
+from trimtab.actuator.cloud.table import AwsSettings
 
 TYPES_CALL = "GetInstanceTypesFromInstanceRequirements"
 SPECIFICATION = {"LaunchTemplateName": "launch-g", "Version": "1"}

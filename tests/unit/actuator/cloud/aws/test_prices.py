@@ -14,7 +14,7 @@ from trimtab.actuator.cloud.aws.api import AwsApi, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.price_list import LIST_AGE_S, RETRY_S, SPOT_AGE_S
 from trimtab.actuator.cloud.aws.prices import Price, load_prices, read_price_list, read_spot_history
-from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.table import AwsSettings
 from trimtab.common.rpc.retries import attempts
 
 Json = dict[str, Any]

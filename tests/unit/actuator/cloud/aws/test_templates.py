@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from trimtab.actuator.cloud.aws.catalogue import TAGS, InstanceType, group_options, group_template, read_type
 from trimtab.actuator.cloud.aws.groups import instance_id, read_group
 from trimtab.actuator.cloud.aws.prices import Price, group_price, load_prices
-from trimtab.actuator.cloud.aws.settings import read_tags
-from trimtab.actuator.cloud.aws.templates import TAGS, InstanceType, group_options, group_template, read_type
 from trimtab.actuator.cloud.provider import InstanceState, Reservation
+from trimtab.actuator.cloud.table import read_tags
 
 SMALL = InstanceType("c5.xlarge", 4, 7680, 58, 0, "", "amd64")
 LARGE = InstanceType("r5.large", 2, 15616, 29, 0, "", "amd64")

@@ -10,8 +10,8 @@ from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_de
 from tests.builders.json_api import Fault, JsonApiServer
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, MAX_SIZE, MIN_SIZE, OPTIONS, OUR_MARK, read_group
-from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
+from trimtab.actuator.cloud.table import ClusterApiOptions
 from trimtab.actuator.kube.api import Call
 from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
@@ -329,7 +329,7 @@ def test_machines_that_failed_are_failed_activities(server: JsonApiServer, contr
 def test_only_a_cluster_s_own_groups_are_acted_on(server: JsonApiServer, controllers: Controllers) -> None:
     labels = {"cluster.x-k8s.io/cluster-name": "blue"}
     server.objects[f"{BASE}/machinedeployments/h"]["metadata"]["labels"] = labels
-    cloud = ClusterApiCloud(server.api(), ClusterApiSettings(namespace="default", cluster="blue"))
+    cloud = ClusterApiCloud(server.api(), ClusterApiOptions(capi_namespace="default", capi_cluster="blue"))
     assert [view.id for view in cloud.node_groups()] == [KIND + "h"]
 
 

@@ -11,8 +11,8 @@ from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
+from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.common.kubernetes.object_files import ObjectFileError
 
 START_S = 1_800_000_000.0

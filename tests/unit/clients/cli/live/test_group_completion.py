@@ -12,7 +12,7 @@ from tests.builders.live_snapshots import cluster_of, put
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.live.last_cluster import completed
 from trimtab.clients.cli.offer_files import read_offers
-from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.v1 import plan_pb2
 

@@ -22,7 +22,7 @@ from trimtab.clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
 from trimtab.clients.cli.live.replay import _comparable, compare
 from trimtab.clients.cli.live.rounds_reader import Recorded, RoundsRecorder, read_rounds
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.common.objects.files import read_files
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate

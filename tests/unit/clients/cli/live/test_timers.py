@@ -14,12 +14,12 @@ from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper, StateStorage
-from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.loop.health import Health
+from trimtab.clients.loop.kept_state import StateConfigMap, StateFile, StateKeeper, StateStorage
+from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
+from trimtab.clients.loop.loop_clock import LoopClock
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.verdicts import going
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection

@@ -16,7 +16,7 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.cli import Run
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
-from tests.builders.reference_loop import FakeActuator, unavailable
+from tests.builders.loop import FakeActuator, unavailable
 from tests.builders.screens import planned, text_of_terminal, with_terminal
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.live.last_cluster import LastCluster
@@ -25,8 +25,8 @@ from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.command import _feed
 from trimtab.clients.cli.top.live_feed import LiveCalls, LiveFeed
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
 from trimtab.common.kubernetes.registry import WATCHED
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.watched.snapshot_update import Observation, SnapshotUpdate

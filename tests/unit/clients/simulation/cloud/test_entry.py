@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.builders.kubernetes import listed, node
-from trimtab.actuator.cloud.wiring import MachineOptions, Opening, OptionSections, SimulationOptions
+from trimtab.actuator.cloud.table import MachineOptions, Opening, OptionSections, SimulationOptions
 from trimtab.clients.simulation.cloud.entry import open_cluster, wire
 from trimtab.clients.simulation.cluster.controllers import Delays
 

@@ -15,12 +15,11 @@ from tests.builders.scale_down import NOW_S, settings_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from trimtab.planner.model.execution import SEQUENTIAL, Parallel
 from trimtab.planner.model.settings import resolve_scale_down
-from trimtab.planner.round.round import Round
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.scale_down.search import portfolio
-from trimtab.planner.service.thread_lanes import ThreadLanes
+from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.log import move_log
 from trimtab.planner.simulation.virtual_rows import VirtualRows

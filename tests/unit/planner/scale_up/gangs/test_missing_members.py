@@ -6,7 +6,7 @@ from tests.builders.gangs import GangRow, gang_snapshot, members
 from tests.builders.kubernetes import node, node_group
 from tests.builders.scale_up import NOW_S, settings_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -10,7 +10,7 @@ from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.round.work import Work
+from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

@@ -1,1 +1,0 @@
-"""The output of scale-up: its answer, and sentences for people."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, PlannerCalls
-from trimtab.clients.advice.levers import budgets, node_pools, objects, pods, settings
+from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
 from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
 from trimtab.clients.advice.workloads import PodWorkloads
@@ -39,8 +39,8 @@ _FINDERS: Final = (
     budgets.several_budgets,
     objects.group_minimums,
     objects.node_annotations,
-    node_pools.consolidation,
-    node_pools.node_budgets,
+    objects.consolidation,
+    objects.node_budgets,
     pods.evictable,
     pods.disruptable,
     pods.placement,

@@ -2,16 +2,130 @@
 
 Each function takes a pod and a node for which the planner has already answered, and returns one clause of a sentence; a
 general one if the snapshot shows no details. Never decides.
+
+Topology spread: key, domain, amounts, what lowers the fewest; claims: which claim, request and pool. Source:
+Kubernetes, podtopologyspread, Filter: all nodes with the keys of every constraint count, tainted ones too unless
+nodeTaintsPolicy is Honor; with fewer domains than minDomains, the fewest is 0.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import NamedTuple
 
-from trimtab.clients.cli.amounts import amount, named_amount
-from trimtab.clients.cli.spread_causes import spread_cause
+from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cluster_view import ClusterView, ShownPod
-from trimtab.reason_texts import PREDICATE_TEXTS
-from trimtab.v1 import reason_pb2
+from trimtab.reason_texts import PREDICATE_TEXTS, clauses
+from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+
+
+class SpreadCount(NamedTuple):
+    """Pods by domain of one constraint. key : of the label; at_most : its max skew; of_pod : 1 = the pod counts itself;
+    min_domains : 1 is the default; tainted : domains, all of whose nodes have taints that the pod does not tolerate;
+    own : domain that consists of the pod's node, "" = none."""
+
+    key: str
+    at_most: int
+    of_pod: int
+    min_domains: int
+    pods: Mapping[str, int]
+    tainted: Set[str]
+    own: str
+
+
+def spread_cause(view: ClusterView, pod: ShownPod, labels: Mapping[str, str]) -> str:
+    """Return why the constraints of a pod keep it off a node with these labels, "" = the snapshot does not show it."""
+    lacking = [one.key for one in spread_counts(view, pod) if one.key not in labels]
+    if lacking:
+        return f"it is to be spread over {lacking[0]}, a label that the node lacks"
+    clauses = [_clause(one, labels[one.key]) for one in spread_counts(view, pod)]
+    return "; ".join(clause for clause in clauses if clause)
+
+
+def domains_cause(view: ClusterView, pod: ShownPod) -> str:
+    """Return by which constraints a pod is spread over present and new nodes, and whether there are fewer domains than
+    it asks for."""
+    return "; ".join(_domains_clause(view, one) for one in spread_counts(view, pod))
+
+
+def _domains_clause(view: ClusterView, one: SpreadCount) -> str:
+    offered = {
+        view.labels(group.template.label_set).get(one.key, "")
+        for group in view.snapshot.node_groups
+        if group.HasField("template")
+    }
+    count = len({*one.pods, *offered} - {""})
+    text = f"spread over {one.key} by at most {one.at_most} allows no more pods there"
+    if count < one.min_domains:
+        return f"{text}: minDomains asks for {one.min_domains} domains, of which {_there_are(count)}"
+    return text + _tainted(one.tainted)
+
+
+def _clause(one: SpreadCount, domain: str) -> str:
+    here = one.pods.get(domain, 0) + one.of_pod
+    few = len(one.pods) < one.min_domains
+    fewest = 0 if few or not one.pods else min(one.pods.values())
+    if here - fewest <= one.at_most:
+        return ""
+    text = f"spread over {one.key} by at most {one.at_most}: {counted(here, 'pod')} would be in {domain}"
+    if few:
+        return f"{text}, and minDomains asks for {one.min_domains} domains, of which {_there_are(len(one.pods))}"
+    emptiest = sorted(name for name, pods in one.pods.items() if pods == fewest)
+    text += f", {fewest} in {some(emptiest, 2)}"
+    if emptiest == [one.own]:
+        return f"{text} (its own node, which counts while it is drained, unless nodeTaintsPolicy is Honor)"
+    return text + _tainted(one.tainted & set(emptiest))
+
+
+def _there_are(count: int) -> str:
+    return f"there {'is' if count == 1 else 'are'} {count}: the fewest counts as 0"
+
+
+def _tainted(domains: Set[str]) -> str:
+    if not domains:
+        return ""
+    has = "has" if len(domains) == 1 else "have"
+    return (
+        f" ({some(sorted(domains), 2)} {has} only nodes with taints that it does not tolerate, which count unless "
+        "nodeTaintsPolicy is Honor)"
+    )
+
+
+@lru_cache(maxsize=1)
+def _counts(view: ClusterView, key: str) -> list[SpreadCount]:
+    pod = view.pod(key)
+    return [_count(view, pod, one) for one in pod.spec.topology_spread] if pod else []
+
+
+def spread_counts(view: ClusterView, pod: ShownPod) -> list[SpreadCount]:
+    """Return the pods by domain of each constraint of a pod, without the pod itself. O(nodes + pods)."""
+    return _counts(view, pod.key)
+
+
+def _count(view: ClusterView, pod: ShownPod, constraint: pb.TopologySpreadConstraint) -> SpreadCount:
+    key, keys = view.text(constraint.topology_key), {view.text(one.topology_key) for one in pod.spec.topology_spread}
+    heeds_affinity = constraint.honor_node_affinity or not constraint.HasField("honor_node_affinity")
+    domains, tolerated = dict[str, str](), set[str]()
+    for name, node in view.nodes.items():
+        labels = view.labels(node.label_set)
+        if not keys <= labels.keys() or (heeds_affinity and not view.is_wanted(pod.spec, name)):
+            continue
+        if not view.refused_taints(pod.spec, name):
+            tolerated.add(labels[key])
+        elif constraint.honor_node_taints:
+            continue
+        domains[name] = labels[key]
+    counts = dict.fromkeys(domains.values(), 0)
+    alike = view.pods_like(pod, constraint.selector, constraint.match_label_keys).tolist()
+    for row in alike:
+        domain = domains.get(view.node_of(row))
+        if row != pod.row and domain is not None:
+            counts[domain] += 1
+    of_pod, least = int(pod.row in alike), max(constraint.min_domains, 1)
+    own = domains.get(pod.node, "")
+    own = own if list(domains.values()).count(own) == 1 else ""
+    return SpreadCount(key, constraint.max_skew, of_pod, least, counts, set(counts) - tolerated, own)
+
 
 Reason = reason_pb2.PredicateReason
 _EFFECTS = {
@@ -192,3 +306,37 @@ def _names(view: ClusterView, indices: Collection[int]) -> str:
 def _unsupported(pod: ShownPod) -> str:
     """The constraints that cannot be decided."""
     return f"this build cannot decide its {' and '.join(pod.spec.unsupported)}" if pod.spec.unsupported else ""
+
+
+OF_DEVICES = (reason_pb2.PredicateReason.DEVICES_NOT_AVAILABLE, reason_pb2.PredicateReason.CLAIM_UNUSABLE)
+"""Reasons of nodes that the refusals of claims explain."""
+_TEXTS = clauses(reason_pb2.DeviceReason)
+
+
+def device_kinds(node: planner_pb2.NodeFit) -> tuple[tuple[str, str, int], ...]:
+    """Return what nodes have in common that refuse a pod for the same reasons: claim, request and reason, no pools."""
+    return tuple(sorted({(one.claim, one.request, one.reason) for one in node.devices}))
+
+
+def device_cause(refusals: Iterable[planner_pb2.DeviceRefusal], pool_words: str = "in pool") -> str:
+    """Return why claims get no devices, "" = that is not known. pool_words : what stands before the name of a pool."""
+    texts: dict[str, list[str]] = {}
+    for one in refusals:
+        claim = f"claim {one.claim}, " if one.claim else "" if one.request or one.detail else "its extended resources, "
+        what = f"{claim}request {one.request}" if one.request else claim.removesuffix(", ")
+        reason = one.detail or _TEXTS.get(one.reason, "")
+        reason += " (a device lacks this attribute or capacity)" if "no such key" in reason else ""
+        texts.setdefault(what, []).append(f"{reason} {pool_words} {one.pool}" if one.pool else reason)
+    causes = {what: ", ".join(dict.fromkeys(reasons)) for what, reasons in texts.items()}
+    return "; ".join(f"{what}: {reasons}" if what else reasons for what, reasons in causes.items())
+
+
+def device_causes(nodes: Sequence[planner_pb2.NodeFit]) -> list[tuple[str, list[str]]]:
+    """Return why claims get no devices on some nodes, and their names, by cause; pools are those of the first node."""
+    alike: dict[object, list[planner_pb2.NodeFit]] = {}
+    for node in nodes:
+        alike.setdefault(device_kinds(node), []).append(node)
+    return [
+        (device_cause(of[0].devices, "in pool" if len(of) == 1 else "in pools such as"), [one.node for one in of])
+        for of in alike.values()
+    ]

@@ -4,14 +4,18 @@ Never guesses: an unknown key, a key given twice or a value of the wrong kind is
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
@@ -155,3 +159,29 @@ def _into(message: MessageType, document: Any) -> MessageType:
         return json_format.ParseDict(checked(document, cast(Descriptor, message.DESCRIPTOR)), message)
     except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(" ".join(str(error).split())) from None
+
+
+_LARGEST = 253_402_300_799
+"""9999-12-31T23:59:59Z, the last second that a Timestamp holds."""
+
+
+def read_now(text: str | None) -> Timestamp:
+    """Read RFC 3339 ("2026-01-31T12:00:00Z") or Unix seconds ("1769860800.5"); None gives the current time."""
+    moment = Timestamp()
+    if text is None:
+        moment.FromDatetime(datetime.now(UTC))
+        return moment
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        seconds = Decimal(text)
+        if seconds > _LARGEST:
+            raise UsageError(f"--now {text}: this is past the year 9999; Unix time is given in seconds")
+        moment.seconds = int(seconds)
+        moment.nanos = int((seconds - int(seconds)) * 1_000_000_000)
+        return moment
+    try:
+        moment.FromJsonString(text)
+    except ValueError:
+        example = "2026-01-31T12:00:00Z"
+        raise UsageError(f'--now {text}: neither RFC 3339 (such as "{example}") nor Unix seconds') from None
+    return moment

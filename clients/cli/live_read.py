@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import note, stderr_console
-from trimtab.clients.cli.sources import note_some
+from trimtab.clients.cli.sources import ClusterInput, note_some
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.watched.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS

@@ -8,19 +8,17 @@ from pathlib import Path
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.advice import DEFAULT_MARGIN
-from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
+from trimtab.clients.cli.documents import check_state, read_now, read_settings, read_state, settings_notes
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
-from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.offer_files import OfferFile, read_offers
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.slack_objects import exported
-from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.cli.sources import ClusterChoice, ClusterInput, read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES

@@ -25,8 +25,7 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
-from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices
-from trimtab.clients.cli.rates import Rates, read_rates
+from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices, Rates, read_rates
 from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.common.documents.loading import DocumentError, compose_document, line_of
 from trimtab.prices import is_price

@@ -4,20 +4,77 @@ line of a node group wins over that of a label, this over that of an instance ty
 over that of its node group, and rates apply where nothing else does. The price of a group's new nodes: the same without
 the node's own, where all its machines have the same price. A node without node group, such as one of the control plane,
 costs money as well.
+
+Rates (`--prices cpu=0.03,memory=0.004`) are what a core and a GiB of memory cost for an hour, for nodes whose price is
+not known otherwise: the sum over what a node offers to pods (allocatable). The default rates apply only if nothing at
+all is known of prices, only to what is shown, and every output that uses them says so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
-from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.signals.table import SPOT_LABELS
+from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
+
+_GIB = 1 << 30
+_UNITS: Final = {"cpu": 1000, "memory": _GIB, "ephemeral-storage": _GIB}
+"""What a rate is for: 1,000 milli-cores, a GiB; of any other resource, one."""
+_NAMES: Final = {"cpu": "a core", "memory": "a GiB of memory", "ephemeral-storage": "a GiB of ephemeral storage"}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Prices per hour by resource: of a core, of a GiB, of one of any other resource."""
+
+    per_hour: Mapping[str, float]
+
+    def price(self, allocatable: Mapping[str, int]) -> float:
+        """Return the price of a node by what it offers, rounded to millionths."""
+        parts = (
+            rate * allocatable.get(resource, 0) / _UNITS.get(resource, 1) for resource, rate in self.per_hour.items()
+        )
+        return round(sum(parts), 6)
+
+    def __str__(self) -> str:
+        """Return the rates in words: "0.03 a core and 0.004 a GiB of memory an hour"."""
+        return f"{' and '.join(self._parts())} an hour"
+
+    def _parts(self) -> Iterator[str]:
+        for resource, rate in self.per_hour.items():
+            yield f"{rate:g} {_NAMES.get(resource, f'one {resource}')}"
+
+
+def read_rates(text: str) -> Rates:
+    """Read prices of resources. A rate that is no price is named and left out. Errors: UsageError, also if none
+    is left.
+    """
+    rates: dict[str, float] = {}
+    for part in text.split(","):
+        resource, equals, number = (one.strip() for one in part.partition("="))
+        if not equals or not resource:
+            raise UsageError(f"--prices {text}: {part.strip()!r} is not RESOURCE=PRICE, such as cpu=0.03,memory=0.004")
+        if resource in rates:
+            raise UsageError(f"--prices {text}: {resource} is given twice")
+        try:
+            rates[resource] = float(number)
+        except ValueError:
+            raise UsageError(f"--prices {text}: {number!r} is no number; write cpu=0.03,memory=0.004") from None
+    for resource, rate in list(rates.items()):
+        if not is_price(rate):
+            note(f"--prices: {resource}={rate:g} is not a price per hour; it is left out")
+            del rates[resource]
+    if not rates:
+        raise UsageError(f"--prices {text}: no rate is left; write cpu=0.03,memory=0.004")
+    return Rates(rates)
+
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 MOST_NOTED: Final = 5

@@ -10,17 +10,16 @@ from trimtab.clients.advice import Advice, AdviceOptions
 from trimtab.clients.cli.advice import find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.advice import TITLE, change
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import assumption_of, money
+from trimtab.clients.cli.answers.answer import PlanAnswer, assumption_of, money
 from trimtab.clients.cli.answers.page import plan_page
 from trimtab.clients.cli.answers.summary import key_figures
 from trimtab.clients.cli.blocks import AnswerPage, Bar, Block, ChangeList, Facts, Line, Sentence, Style, Table
-from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.object_errors import InvalidInputError

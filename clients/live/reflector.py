@@ -1,7 +1,7 @@
 """Keep one kind of objects up to date: list, then watch, until stopped.
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
-ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to
+ended, and how long to pause after a failure (like client-go; the server's hint is followed up to
 a limit). A list whose later pages expire is read in one piece the next time, so that it ends even if pages expire
 faster than they are read. Never interprets an object. Nothing is lost between list and watch: the watch begins at the
 list's version, and each event advances it. Units: seconds.
@@ -12,22 +12,64 @@ silent for longer is replaced by a list.
 
 Source: Kubernetes API concepts, "Efficient detection of changes"; client-go, tools/cache/reflector.go, tools/pager
 (FullListIfExpired).
+
+The pause before it lists or watches again doubles with each call, with jitter, and is reset once no pause was needed
+for a while. A successful list does not reset it: if every watch fails at once, lists succeed and must still become
+rare. Source: client-go, tools/cache/reflector.go (800 ms to 30 s, factor 2, jitter 1, reset after 2 minutes).
 """
 
+import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
 
 from trimtab.clients.live.lists import SilentWatchError, WatchStream, list_page, open_watch
-from trimtab.clients.live.relist_backoff import RelistBackoff, RelistBackoffSettings
 from trimtab.common.kubernetes.api import Api, is_transient, pages
 from trimtab.common.kubernetes.envelope import Frame, ListPage
 from trimtab.common.kubernetes.errors import ApiError, KubernetesError, MalformedAnswerError, UnreachableError
 from trimtab.common.kubernetes.registry import Resource
+
+
+@dataclass(frozen=True)
+class RelistBackoffSettings:
+    """Bounds of the pauses. The defaults are client-go's."""
+
+    # The first pause takes between this and twice this.
+    first_s: float = 0.8
+    # The pauses stop growing here; with jitter they take up to twice this.
+    longest_s: float = 30.0
+    # If there was no pause for this long, the next one is a first one again.
+    reset_after_s: float = 120.0
+
+
+class RelistBackoff:
+    """The pauses of one reflector."""
+
+    def __init__(
+        self,
+        settings: RelistBackoffSettings,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        """`clock` is monotonic, in seconds; `draw` returns a number in [0, 1)."""
+        self._settings, self._clock, self._draw = settings, clock, draw
+        self._next_s = settings.first_s
+        self._last_at_s: float | None = None
+
+    def pause_s(self) -> float:
+        """Return the length of the pause that begins now."""
+        settings, now_s = self._settings, self._clock()
+        if self._last_at_s is None or now_s - self._last_at_s > settings.reset_after_s:
+            self._next_s = settings.first_s
+        self._last_at_s = now_s
+        pause_s = self._next_s * (1 + self._draw())
+        self._next_s = min(2 * self._next_s, settings.longest_s)
+        return pause_s
+
 
 log = structlog.get_logger("live_cluster")
 

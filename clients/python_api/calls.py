@@ -11,19 +11,45 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from trimtab.clients.advice import AdviceOptions, AdviceReport
 from trimtab.clients.advice import advise as advise_on
 from trimtab.clients.advice.result import MOST_PLANS
-from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.decisions import default_decisions, read_decisions
-from trimtab.clients.cli.documents import read_settings, settings_of
-from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.now import read_now
+from trimtab.clients.cli.documents import read_now, read_settings, settings_of
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.python_api.failures import named_errors
 from trimtab.clients.python_api.plan import PlanResult
+from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.rpc.addresses import AddressError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, snapshot_pb2
+
+_AT_FAULT = ("INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
+
+
+class InputError(ValueError):
+    """The input cannot be used; the message names the place and the remedy."""
+
+
+class PlannerError(RuntimeError):
+    """The planner failed, or cannot be reached, although the input was fine."""
+
+
+@contextmanager
+def named_errors() -> Iterator[None]:
+    """Raise every expected failure as one of the two errors above."""
+    try:
+        yield
+    except (UsageError, InvalidInputError, AddressError) as error:
+        raise InputError(str(error)) from error
+    except (TrimtabError, ServiceError) as error:
+        kind = InputError if error.code.name in _AT_FAULT else PlannerError
+        raise kind(f"{error.message} ({error.reason_name})") from error
+    except FailedError as error:
+        raise PlannerError(str(error)) from error
+
 
 ClusterPart = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
 Cluster = ClusterPart | Sequence[ClusterPart]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers.costs import Costs, money
+from trimtab.clients.cli.answers.answer import Costs, money
 from trimtab.clients.json_form import readable_form
 from trimtab.clients.python_api.replacement import PlannedReplacement, replacement_of
 from trimtab.clients.verdicts import going, staying

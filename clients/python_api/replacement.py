@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node

@@ -3,7 +3,7 @@
 Decides what counts:
 - time to schedule: from a pod's creation to its binding; pods of DaemonSets aside. A pod that still waits at the end
   has the time that it has waited, and is counted as pending.
-- time to full gang: see `gang_times`; time to provisioned: see `request_times`.
+- time to full gang: see `waiting_times`; time to provisioned: so, too.
 - node-hours and money: from the accepted request for a machine until the machine is gone.
 - added for nothing: nodes that came and went without ever having had a pod of a workload.
 - evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
@@ -12,21 +12,106 @@ Decides what counts:
   the pods created in their place waited for a node; preemptions: the same of pods that gave way to others.
 - removed for nothing: nodes whose group grew again within half an hour of their removal, one growth for one removal.
 Units: seconds, Unix time; money in the currency of the prices.
+
+Slack: room is the requests of placeholders on nodes, from one round that decides on slack to the next; a placeholder
+was used if the next answer has pushed it out from a node that stays. Maps of nodes are in the order group, then name;
+small nodes of very large clusters are left out. Amounts: cpu in milli-cores, memory in bytes, time in seconds, Unix
+time, money in the currency of the prices.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.simulation.cluster.database import JournalEntry
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.state import ClusterState
-from trimtab.clients.simulation.displacements import Displacements
-from trimtab.clients.simulation.drains import SimulatedRemovals
-from trimtab.clients.simulation.gang_times import GangTimes
-from trimtab.clients.simulation.packing import packing
-from trimtab.clients.simulation.request_times import RequestTimes
-from trimtab.clients.simulation.slack_use import SlackUse
-from trimtab.clients.simulation.waiting_times import percentiles
+from trimtab.clients.simulation.drains import Displacements, SimulatedRemovals
+from trimtab.clients.simulation.waiting_times import GangTimes, RequestTimes, percentiles
+from trimtab.v1 import plan_pb2
+
+MOST_NODES: Final = 400
+
+
+def packing(state: ClusterState, now_s: float) -> dict[str, Any]:
+    """Return the nodes of a cluster with what workloads request on each, and how many nodes are left out. O(pods)."""
+    nodes = []
+    group_of = {name: one.group for name, one in state.instances.items()}
+    chosen = sorted(state.nodes, key=lambda name: (group_of.get(name, ""), name))
+    for name in chosen[:MOST_NODES]:
+        info = state.nodes[name]
+        cpu: dict[str, int] = defaultdict(int)
+        for pod in info.pods.values():
+            if not pod.terminal:
+                cpu[_workload(pod)] += pod.requests.get("cpu", 0)
+        nodes.append(
+            {
+                "name": name,
+                "group": group_of.get(name, ""),
+                "cpu": info.allocatable.get("cpu", 0),
+                "cpuRequested": dict(sorted(cpu.items())),
+                "memory": info.allocatable.get("memory", 0),
+                "memoryRequested": info.used.get("memory", 0),
+                "pods": len(info.pods),
+            }
+        )
+    return {"time": now_s, "nodes": nodes, "leftOut": max(0, len(chosen) - MOST_NODES)}
+
+
+def _workload(pod: SimulatedPod) -> str:
+    """Return the name of the workload to which a pod belongs: its label `app`, else its controller, else
+    its own name.
+    """
+    return str(pod.labels.get("app") or pod.owner.get("name") or pod.key[1])
+
+
+class _Placed(NamedTuple):
+    """A placeholder on a node. node : its name; cpu_milli : milli-cores that it keeps free."""
+
+    node: str
+    cpu_milli: int
+
+
+class SlackUse:
+    """The slack of one simulation."""
+
+    def __init__(self) -> None:
+        self.cpu_milli = 0
+        """The amounts kept free now."""
+        self._price_per_hour = 0.0
+        self._since_s = 0.0
+        self._milli_s = self._money = 0.0
+        self._placed: dict[str, _Placed] = {}
+        self._taken_count = self._taken_milli = 0
+
+    def add(self, now_s: float, slack: plan_pb2.SlackDecision, staying: Container[str]) -> None:
+        """Record an answer. staying : existing nodes that are not being deleted."""
+        for name in slack.pushed_out:
+            before = self._placed.get(name)
+            if before is not None and before.node in staying:
+                self._taken_count += 1
+                self._taken_milli += before.cpu_milli
+        self._placed = {one.name: _Placed(one.node, one.cpu_milli) for one in slack.placeholders if one.node}
+        cpu_milli = slack.present.get("cpu", 0)
+        if (cpu_milli, slack.price_per_hour) != (self.cpu_milli, self._price_per_hour):
+            self._milli_s, self._money = self._until(now_s)
+            self.cpu_milli, self._price_per_hour, self._since_s = cpu_milli, slack.price_per_hour, now_s
+
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """Return core-hours and money of the room that was kept, and the part used by pods: placeholders and cores."""
+        milli_s, money = self._until(now_s)
+        return {
+            "slackCpuHours": round(milli_s / 3_600_000, 6),
+            "slackMoney": round(money, 6),
+            "slackTaken": self._taken_count,
+            "slackTakenCpu": self._taken_milli / 1000,
+        }
+
+    def _until(self, now_s: float) -> tuple[float, float]:
+        """Return milli-core-seconds and money up to a given time."""
+        passed_s = now_s - self._since_s if self.cpu_milli or self._price_per_hour else 0.0
+        return self._milli_s + self.cpu_milli * passed_s, self._money + self._price_per_hour * passed_s / 3600
+
 
 REGRET_S: Final = 1800.0
 

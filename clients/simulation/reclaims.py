@@ -13,9 +13,9 @@ from typing import Any, Final
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance
-from trimtab.clients.simulation.delays import drawn_share
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scenario_storage import ReclaimModel
+from trimtab.clients.simulation.scenario_values import ReclaimModel
+from trimtab.clients.simulation.timers import drawn_share
 
 _NOTICE, _END = "notice", "end"
 MOST_ENTRIES: Final = 2000

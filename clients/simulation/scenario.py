@@ -10,17 +10,19 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, model_validator
 
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.simulation.scenario_requests import JobRequestModel
-from trimtab.clients.simulation.scenario_storage import ReclaimModel, StorageClassModel, VolumeModel
 from trimtab.clients.simulation.scenario_values import (
     MODEL_CONFIG,
     Duration,
+    JobRequestModel,
     Json,
     Labels,
     Name,
     Namespace,
     Price,
     Quantity,
+    ReclaimModel,
+    StorageClassModel,
+    VolumeModel,
     check_pod_spec,
     check_taints,
 )

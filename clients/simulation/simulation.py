@@ -2,8 +2,8 @@
 
 Decides the order of events at one time: the cluster, workloads, reclaims, the actuator, a sample, a round of the loop.
 Rounds in which nothing can be new are skipped: no timer has ended, and since the last round the only changes are that
-pods became ready, or concern pods on nodes that all remain too full to be removed (see `full_cluster`). Times are Unix
-seconds; durations are seconds or text as in Go ("1h30m").
+pods became ready, or concern pods on nodes that all remain too full to be removed (see `observed_cluster`). Times are
+Unix seconds; durations are seconds or text as in Go ("1h30m").
 """
 
 import copy
@@ -26,19 +26,17 @@ from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.decisions import Decisions
-from trimtab.clients.simulation.delays import ScenarioDelays
 from trimtab.clients.simulation.drains import WatchedCluster
-from trimtab.clients.simulation.full_cluster import FullCluster
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.measurements import Measurements
 from trimtab.clients.simulation.objects import node_group, storage_class
-from trimtab.clients.simulation.observed_cluster import ObservedCluster
+from trimtab.clients.simulation.observed_cluster import FullCluster, ObservedCluster
 from trimtab.clients.simulation.reclaims import Reclaims
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
 from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
-from trimtab.clients.simulation.timers import next_due
+from trimtab.clients.simulation.timers import ScenarioDelays, next_due
 from trimtab.clients.simulation.traces.arrivals import Arrival
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime

@@ -3,17 +3,25 @@
 Decides only which times require a round: ends of timers of nodes, cool-downs, back-offs, evictions, bookings and the
 search for room, and the times at which a failed simulation is no longer valid. Rounds between them would repeat the
 last answer, so a simulation skips them. Units: seconds, Unix time.
+
+Delays of pods and machines, and machines that never become a node, are drawn from the seed and the name, so that one
+does not depend on what happened to others.
 """
 
+import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from trimtab.clients.simulation.request_times import OpenRequest
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.clients.simulation.scenario import NodeGroupModel
+from trimtab.clients.simulation.waiting_times import OpenRequest
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 LONGEST_PAUSE_S: Final = 600.0
@@ -82,9 +90,9 @@ def _requests(
 
 def _groups(settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus) -> Iterator[float]:
     for group in status.node_groups:
-        for name, default, field in _COOL_DOWNS:
-            if group.HasField(field):  # type: ignore[arg-type]
-                yield getattr(group, field).ToMilliseconds() / 1000 + _seconds(settings.scale_down, name, default)
+        for name, default, time_field in _COOL_DOWNS:
+            if group.HasField(time_field):  # type: ignore[arg-type]
+                yield getattr(group, time_field).ToMilliseconds() / 1000 + _seconds(settings.scale_down, name, default)
         if group.HasField("backoff_until"):
             yield group.backoff_until.ToMilliseconds() / 1000
 
@@ -104,3 +112,36 @@ def _seconds(message: Message, field: str, default: float) -> float:
         return default
     length: Duration = getattr(message, field)
     return length.ToMilliseconds() / 1000
+
+
+@dataclass(frozen=True)
+class ScenarioDelays(Delays):
+    """groups : by name, as declared; pod_starts : from binding to ready, by uid of the pod's owner. Times are seconds.
+    seed : of the random part of delays.
+    """
+
+    groups: Mapping[str, NodeGroupModel] = field(default_factory=dict)
+    pod_starts: dict[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+    def pod_start_of(self, pod: SimulatedPod) -> float:
+        """Return how long one pod takes to become ready."""
+        return self.pod_starts.get(pod.owner_uid, self.pod_start_s)
+
+    def node_start_of(self, name: str, group: str) -> float:
+        """Return how long one machine takes to become a ready node."""
+        model = self.groups[group]
+        return model.start + model.start_spread * self._share("start", name)
+
+    def is_broken(self, name: str, group: str) -> bool:
+        """Return whether a machine never becomes a node."""
+        return self._share("broken", name) < self.groups[group].start_failure_rate
+
+    def _share(self, what: str, name: str) -> float:
+        return drawn_share(self.seed, what, name)
+
+
+def drawn_share(seed: int, what: str, name: str) -> float:
+    """Return a number in [0, 1), always the same for the same seed, purpose and name."""
+    digest = hashlib.sha256(f"{seed}/{what}/{name}".encode()).digest()
+    return int.from_bytes(digest[:6]) / 2**48

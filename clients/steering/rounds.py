@@ -14,8 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.rounds import LoopCluster, RoundRecorder, RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.steering.marks import NodeMarks, clean, writes
-from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
+from trimtab.clients.steering.marks import NodeMarks, clean, nodes_to_keep, nodes_to_release, unneeded_s, writes
 from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
 from trimtab.clients.steering.writer import MarkWriter, report
 from trimtab.common.kubernetes.kinds.nodes import Node

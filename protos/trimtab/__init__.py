@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimtab.clients.advice.changes import AdvisedChange
     from trimtab.clients.advice.result import Advice, AdviceReport
     from trimtab.clients.python_api.calls import Client, advise, client, plan
-    from trimtab.clients.python_api.failures import InputError, PlannerError
+    from trimtab.clients.python_api.calls import InputError, PlannerError
     from trimtab.clients.python_api.plan import PlannedGrowth, PlanResult, RemovableNode, StayingNode
     from trimtab.clients.python_api.replacement import PlannedReplacement
     from trimtab.clients.simulation.simulation import ClusterSimulation as Simulator
@@ -43,11 +43,11 @@ _PLACES = {
     "AdviceReport": "advice.result:AdviceReport",
     "AdvisedChange": "advice.changes:AdvisedChange",
     "Client": "python_api.calls:Client",
-    "InputError": "python_api.failures:InputError",
+    "InputError": "python_api.calls:InputError",
     "PlanResult": "python_api.plan:PlanResult",
     "PlannedGrowth": "python_api.plan:PlannedGrowth",
     "PlannedReplacement": "python_api.replacement:PlannedReplacement",
-    "PlannerError": "python_api.failures:PlannerError",
+    "PlannerError": "python_api.calls:PlannerError",
     "RemovableNode": "python_api.plan:RemovableNode",
     "Simulator": "simulation.simulation:ClusterSimulation",
     "StayingNode": "python_api.plan:StayingNode",

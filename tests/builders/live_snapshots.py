@@ -10,8 +10,7 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.live.cluster import LiveCluster
-from trimtab.clients.live.reflector import ReflectorSettings
-from trimtab.clients.live.relist_backoff import RelistBackoffSettings
+from trimtab.clients.live.reflector import ReflectorSettings, RelistBackoffSettings
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
 from trimtab.common.kubernetes.registry import WATCHED

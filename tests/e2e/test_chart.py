@@ -10,7 +10,7 @@ import yaml
 from tests.builders.manifests import known_options
 from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, flags, helm, named, rendered
-from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.common.kubernetes.registry import User, rules_of
 from trimtab.common.rpc.rights import RIGHT_OF_METHOD
 

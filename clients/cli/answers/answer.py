@@ -1,15 +1,126 @@
-"""The input of renderers: the answer, and the request that it answers."""
+"""The input of renderers: the answer, and the request that it answers.
 
+Costs are hourly, as the planner's answer has them; where prices are from, `trimtab.clients.cli.prices` decides. If
+nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from trimtab.clients.advice import AdviceReport
-from trimtab.clients.cli.answers.costs import Costs
-from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, Rates, node_prices
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.places import moves_by_node, on_new_nodes
 from trimtab.v1 import plan_pb2
+
+_REMEDY: Final = "--prices gives yours"
+_ASSUMED: Final = "assumed rates"
+
+
+class Costs:
+    """Prices by node. given : the prices of a file, and rates."""
+
+    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
+        self._summary, self._view, self._given = response.summary, view, given or Prices()
+        self._by_node = {one.node: one.price_per_hour for one in response.nodes if one.HasField("price_per_hour")}
+
+    @cached_property
+    def _found(self) -> Mapping[str, NodePrice]:
+        """The prices of the snapshot, with their sources."""
+        return node_prices(self._view, self._given)
+
+    @property
+    def known(self) -> bool:
+        """Whether any node has a price that is not assumed."""
+        return self.is_shown and not self._summary.assumption
+
+    @property
+    def by_node(self) -> Mapping[str, float]:
+        """Hourly costs of the nodes with a price that is not assumed."""
+        return self._by_node if self.known else {}
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is money to show, known or assumed."""
+        return self._summary.now.node_count > self._summary.now.unpriced_node_count
+
+    @property
+    def currency(self) -> str:
+        """The currency of the prices, "" = not told."""
+        return self._given.currency
+
+    @property
+    def assumption(self) -> str:
+        """What is assumed of prices, as a clause; "" = nothing."""
+        return assumption_of(self._summary)
+
+    @property
+    def sources(self) -> str:
+        """Where the prices are from, as a sentence; "" = all from the node groups themselves."""
+        if not self.known:
+            return f"No price is known; {self.assumption}." if self.is_shown else ""
+        counts = Counter(price.source for price in self._found.values())
+        if set(counts) == {PriceSource.NODE_GROUP}:
+            return ""
+        parts = [f"{counted(count, 'node')} by {self._named(source)}" for source, count in counts.most_common()]
+        if self.unknown_count:
+            parts.append(f"{counted(self.unknown_count, 'node')} without")
+        return f"Prices{f' in {self.currency}' if self.currency else ''}: {', '.join(parts)}."
+
+    def _named(self, source: PriceSource) -> str:
+        rates: Rates | None = self._given.rates
+        if source is PriceSource.RATES and rates is not None:
+            return f"rates ({rates})"
+        return source.value.replace("the file", self._given.file)
+
+    def source(self, node: str) -> str:
+        """Return where the price of a node is from, "" = it has none."""
+        if node in self._found:
+            return self._found[node].source.value
+        return _ASSUMED if node in self._by_node else ""
+
+    @property
+    def total(self) -> float:
+        """Hourly cost of all nodes with a price that are not being deleted."""
+        return self._summary.now.price_per_hour
+
+    @property
+    def unknown_count(self) -> int:
+        """Number of nodes without a price."""
+        return self._summary.now.unpriced_node_count
+
+    def amount(self, per_hour: float) -> str:
+        """Return an amount of money with its currency, if that is told."""
+        return f"{money(per_hour)}{self.named}"
+
+    @property
+    def named(self) -> str:
+        """The currency behind an amount: " USD", "" = not told."""
+        return f" {self.currency}" if self.currency else ""
+
+    def of(self, nodes: Iterable[str]) -> float:
+        """Return the hourly cost of some nodes; a node without price counts as 0."""
+        return sum(self._by_node.get(node, 0.0) for node in nodes)
+
+    def text(self, nodes: Iterable[str]) -> str:
+        """Return the same with two decimals, "" if none of them has a price."""
+        known = [self._by_node[node] for node in nodes if node in self._by_node]
+        return money(sum(known)) if known else ""
+
+
+def assumption_of(summary: plan_pb2.PlanSummary) -> str:
+    """Return what is assumed of prices, as a clause; "" = nothing."""
+    return f"{summary.assumption}; {_REMEDY}" if summary.assumption else ""
+
+
+def money(amount: float) -> str:
+    """Return an amount of money: "1,234.50"."""
+    return f"{amount:,.2f}"
 
 
 @dataclass(frozen=True)

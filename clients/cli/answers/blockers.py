@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from trimtab.clients.cli.amounts import counted, percent, some
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import Bar, Line, Table, without_empty_columns
 from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2

@@ -13,7 +13,6 @@ from trimtab.clients.cli.answers import (
     any_decision,
     capacity_requests,
     pod_costs,
-    remarks,
     replacement,
     scale_down,
     scale_up,
@@ -23,7 +22,7 @@ from trimtab.clients.cli.answers import (
 from trimtab.clients.cli.answers.advice import changes_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.maps import planned_maps
-from trimtab.clients.cli.answers.usage import usage_tables
+from trimtab.clients.cli.answers.summary import usage_tables
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.decisions import FIELDS, failed_fields
@@ -73,7 +72,7 @@ def _blocks(answer: PlanAnswer, name: str, with_pictures: bool) -> Iterator[Bloc
     yield from usage_tables(answer)
     if answer.advice is not None:
         yield changes_of(answer)
-    yield from remarks.blocks(answer)
+    yield from summary.blocks(answer)
     if has_nodes and (with_pictures or answer.verbose):
         yield summary.every_node(answer)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted, duration, percent, some
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import COLORS, NO_PODS, Block, Chart, Line, Sentence, Style, Table, rows
 from trimtab.clients.cli.plot_figure import PlotFigure, finished
 from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, some
 from trimtab.clients.cli.answers import blockers
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import NO_PODS, NOW, Block, Line, Sentence, Style, Table, without_empty_columns
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s

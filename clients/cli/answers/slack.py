@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from trimtab.clients.cli.amounts import amount, named_amount, some
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import clauses

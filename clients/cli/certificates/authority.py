@@ -3,6 +3,8 @@
 Decides form: ECDSA P-256 with SHA-256, keys in PKCS 8 without password, certificates with one URI as identity. They are
 client certificates, and also server certificates if hosts are given. Times are UTC.
 Source: RFC 5280; https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md (the URI as identity).
+
+An access policy names a caller with a certificate of a component `spiffe://trimtab/PART`.
 """
 
 import ipaddress
@@ -110,3 +112,42 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+TRUST_DOMAIN: Final = "trimtab"
+LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, to try the services on it."""
+
+
+class Component(NamedTuple):
+    """One component. `service` : name of its Kubernetes Service, "" = it takes no calls from us. `name` : of its files;
+    `text` : what it is, for people.
+    """
+
+    name: str
+    service: str
+    text: str
+
+    @property
+    def identity(self) -> str:
+        """Return the URI in the certificate."""
+        return f"spiffe://{TRUST_DOMAIN}/{self.name}"
+
+    def hosts(self, namespace: str) -> tuple[str, ...]:
+        """Return DNS names and IP addresses of the certificate."""
+        if not self.service:
+            return ()
+        inside = (f"{self.service}.{namespace}", f"{self.service}.{namespace}.svc")
+        return (self.service, *inside, f"{inside[-1]}.cluster.local", *LOCAL)
+
+
+PARTS: Final = (
+    Component("planner", "trimtab-planner", "the planner, also as gRPC expander of the Cluster Autoscaler"),
+    Component("actuator", "trimtab-actuator", "the actuator, also as externalgrpc provider of the Cluster Autoscaler"),
+    # Its health port has the same certificate.
+    Component("loop", "trimtab-loop", "`trimtab run`"),
+    Component("balancer", "trimtab-balancer", "a load balancer in front of several planners"),
+    Component("cluster-autoscaler", "", "the Cluster Autoscaler as a client of both"),
+    Component("operator", "", "a user of the command line"),
+    Component("metrics", "", "a Prometheus server that scrapes metrics"),
+)

@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-from trimtab.clients.cli.certificates.authority import Authority, Issued
-from trimtab.clients.cli.certificates.parts import PARTS, Component
+from trimtab.clients.cli.certificates.authority import PARTS, Authority, Component, Issued
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
 from trimtab.common.documents.output import write_whole

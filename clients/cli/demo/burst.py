@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Object
 
 NAMESPACE, WORKLOAD = "shop", "flash-sale"

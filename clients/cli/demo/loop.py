@@ -17,8 +17,8 @@ from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, 
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.services import ActuatorProcess
 from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
+from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView

@@ -14,9 +14,8 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.advice import changes_of
-from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.blockers import by_reason, why
-from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.scale_down import headline
 from trimtab.clients.cli.demo import burst, evidence
 from trimtab.clients.cli.demo.loop import Story

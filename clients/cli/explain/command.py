@@ -10,8 +10,8 @@ from pathlib import Path
 
 from trimtab.clients.advice import AdviceOptions, explain_workload
 from trimtab.clients.advice.workloads import WorkloadName
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.any_decision import blocks, naming
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_document, node_lines
 from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.decisions import default_decisions

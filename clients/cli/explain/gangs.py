@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, some
-from trimtab.clients.cli.answers.gangs import gang_sentence, result_of
+from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, growth_document, refusal_lines
 from trimtab.clients.cli.output import as_document

@@ -14,17 +14,15 @@ from typing import Any
 from rich.markup import escape
 
 from trimtab.clients.cli.amounts import amount, counted, maximum, named_amount, some
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
-from trimtab.clients.cli.answers.gangs import gang_of, gang_sentence
-from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence
+from trimtab.clients.cli.causes import OF_DEVICES, cause, domains_cause
 from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.device_causes import OF_DEVICES
 from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
-from trimtab.clients.cli.spread_causes import domains_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.prices import HOURS_A_MONTH

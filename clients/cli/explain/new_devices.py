@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.cli.device_causes import OF_DEVICES, device_cause
+from trimtab.clients.cli.causes import OF_DEVICES, device_cause
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod, first_indices
 from trimtab.v1 import plan_pb2

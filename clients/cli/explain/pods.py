@@ -12,8 +12,7 @@ from typing import Any
 from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
-from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.device_causes import OF_DEVICES, device_causes
+from trimtab.clients.cli.causes import OF_DEVICES, cause, device_causes
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.reason_texts import clause_of
 from trimtab.v1 import planner_pb2, reason_pb2

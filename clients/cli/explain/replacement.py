@@ -12,7 +12,7 @@ from typing import Any
 from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cluster_view import ClusterView

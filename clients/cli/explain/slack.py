@@ -14,7 +14,7 @@ from typing import Any
 from rich.markup import escape
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
-from trimtab.clients.cli.answers.costs import Costs, money
+from trimtab.clients.cli.answers.answer import Costs, money
 from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document

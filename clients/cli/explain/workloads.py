@@ -8,8 +8,8 @@ from rich.markup import escape
 from trimtab.clients.advice import LEAST_SAVING, WorkloadReport
 from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.answers.answer import Costs, money
 from trimtab.clients.cli.answers.blockers import budget_text
-from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import POD_SENTENCES

@@ -1,18 +1,24 @@
 """The cluster and the answer of the last round of a loop: for the table at the end of a dry run, and for screens."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import print_answer
+from trimtab.clients.cli.group_prices import LivePrices
+from trimtab.clients.cli.label_groups import LiveLabelGroups
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.loop.rounds import RoundRecorder
+from trimtab.clients.live.cluster import LiveCluster, LivePoolGroups
+from trimtab.clients.loop.rounds import RoundRecorder, RoundSettings
 from trimtab.common.deltas.application import Application
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 MOST_DELTAS: Final = 100
 """After so many changes the cluster is built anew, as their dictionaries stay in it."""
@@ -72,3 +78,28 @@ class Recorders:
         """Record one round in each. Raises OSError."""
         for one in self._recorders:
             one.add(update, request, answer)
+
+
+def completed(
+    settings: RoundSettings,
+    cluster: LiveCluster,
+    tell: Callable[[str, str], None],
+    labels: tuple[str, ...] | None = (),
+    prices: Prices | None = None,
+    offers: Sequence[MachineOffer] | None = None,
+) -> RoundSettings:
+    """Return the settings of rounds with what completes the declared node groups. tell : is given the kind of a note,
+    `node_pools` or `groups_by_label`, and its text; labels : as in `LiveLabelGroups`, () = no groups by labels;
+    prices : None = those of the groups; offers : machines that NodePools may have, None = those that nodes have.
+    """
+    pools = LivePoolGroups(cluster, lambda text: tell("node_pools", text), offers)
+    by_labels = LiveLabelGroups(labels, cluster.nodes, lambda text: tell("groups_by_label", text))
+    priced = LivePrices(prices, cluster) if prices is not None else None
+
+    def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
+        found = pools.groups(groups, status)
+        if not pools.are_there:
+            found = by_labels(found, status)
+        return priced(found, status) if priced is not None else found
+
+    return replace(settings, complete_groups=complete, complete_settings=pools.settings)

@@ -7,19 +7,17 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.command_options import Acts, RunOptions
 from trimtab.clients.cli.decisions import read_decisions
-from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
-from trimtab.clients.cli.live import steer as steering
-from trimtab.clients.cli.live.group_completion import completed
-from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
-from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders, completed
+from trimtab.clients.cli.live.rounds_reader import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.live.waiting import await_planner, wait_until_listed
@@ -39,17 +37,78 @@ from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.loop.request_events import RequestEvents
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.loop.status_map import StatusMap
-from trimtab.clients.steering.marks import KEYS
-from trimtab.clients.steering.rounds import PodCostsOnly
+from trimtab.clients.steering.marks import KEYS, settings_to_steer
+from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
+from trimtab.clients.steering.writer import MarkWriter
 from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.kubernetes.lease import Lease, LeaseSettings
-from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.common.kubernetes.registry import WATCHED, PermissionRule, User, rules_of
 from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.channel_security import ChannelSecurity
 from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.common.rpc.retries import ONCE
 from trimtab.common.rpc.telemetry import Telemetry, configure_logging, start_telemetry, terminal_format
+from trimtab.v1 import plan_pb2
+
+LAST_WRITES_PER_S: Final = 100.0
+"""Pace at which annotations are removed at the end: a pod has half a minute to terminate."""
+LAST_WRITES_S: Final = 600.0
+CLEAN: Final = "run `trimtab run --act steer --clean`"
+
+
+def round_settings(options: RunOptions, source: ClusterSource) -> RoundSettings:
+    """Return the settings of rounds that steer. Errors: UsageError."""
+    decisions = [plan_pb2.Decision.SCALE_DOWN] + ([plan_pb2.Decision.POD_COSTS] if options.actuator else [])
+    return RoundSettings(
+        cluster=source.name,
+        decisions=tuple(decisions),
+        plan=settings_to_steer(source.plan_settings()),
+        groups=source.groups(),
+        dry_run=options.acts_on_nothing,
+        apply_pod_costs=options.actuator is not None,
+    )
+
+
+def steering_rounds(
+    options: RunOptions,
+    cluster: LiveCluster,
+    planner: PlannerSession,
+    actuator: ActuatorClient | None,
+    settings: RoundSettings,
+    recorder: RoundRecorder | None,
+) -> RoundRunner:
+    """Return the rounds."""
+    key = KEYS[options.autoscaler or "cluster-autoscaler"]
+    steer = SteerSettings(key, max(options.interval_s, 1.0), options.acts_on_nothing)
+    writer = MarkWriter(cluster.api, options.writes_per_second)
+    return SteeringRounds(cluster, planner, actuator, settings, steer, writer, recorder)
+
+
+def remove_annotations(options: RunOptions, source: ClusterSource, stack: ExitStack) -> None:
+    """Remove all our annotations, whichever process wrote them."""
+    needs = [] if options.acts_on_nothing else list(rules_of(User.MARKS))
+    cluster = stack.enter_context(LiveCluster(source.api(), resources=[WATCHED["Node"]], needs=needs))
+    wait_until_listed(cluster, Health(max_inactivity_s=LAST_WRITES_S))
+    _take_off(options, cluster, MarkWriter(cluster.api, options.writes_per_second))
+
+
+def end(options: RunOptions, cluster: LiveCluster, lease: Lease | None) -> None:
+    """Remove all annotations, unless they should stay or another process steers by now."""
+    if options.leave or options.acts_on_nothing or (lease is not None and not lease.is_held):
+        return
+    try:
+        _take_off(options, cluster, MarkWriter(cluster.api, LAST_WRITES_PER_S))
+    except KubernetesError as error:
+        raise FailedError(f"annotations remain, {CLEAN}: {error}") from error
+
+
+def _take_off(options: RunOptions, cluster: LiveCluster, writer: MarkWriter) -> None:
+    left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, options.acts_on_nothing)
+    if left and not options.acts_on_nothing:
+        raise FailedError(f"{left} nodes keep their annotations; {CLEAN}")
+
 
 log = structlog.get_logger("loop")
 
@@ -75,7 +134,7 @@ def run(options: RunOptions) -> None:
     except ValueError as error:
         raise UsageError(f"--log-level: {error}") from None
     source = ClusterSource.of(options)
-    settings = steering.round_settings(options, source) if is_steering(options) else _round_settings(options, source)
+    settings = round_settings(options, source) if is_steering(options) else _round_settings(options, source)
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
     priced = Priced(given_prices(options.prices), given_offers(options.offers))
@@ -84,7 +143,7 @@ def run(options: RunOptions) -> None:
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
         if options.clean:
-            steering.remove_annotations(options, source, stack)
+            remove_annotations(options, source, stack)
         else:
             _run(options, settings, priced, (stopping, stack))
     log.info("stopped")
@@ -175,7 +234,7 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     session = PlannerSession(NamedSettingsLink(planner, options.settings))
     recorder = Recorders(recorders) if recorders else None
     rounds = (
-        steering.rounds(options, cluster, session, actuator, settings, recorder)
+        steering_rounds(options, cluster, session, actuator, settings, recorder)
         if is_steering(options)
         else RoundRunner(cluster, session, actuator, settings, recorder)
     )
@@ -191,7 +250,7 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
             loop.run()
     finally:
         if is_steering(options):
-            steering.end(options, cluster, around.lease)
+            end(options, cluster, around.lease)
     if options.acts_on_nothing:
         last.print_table(prices)
     if advisory is not None:

@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, duration
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.failures import FailedError, UsageError

@@ -2,15 +2,20 @@
 them overlaid.
 
 Decides axes and traces. Times are UTC.
+
+Also how gangs became whole, which machines were reclaimed, and how nodes went: nodes are lines of a time line in the
+order of their taints, only the latest ones if there are very many, and each line starts with its taint, as a drain
+takes seconds and a simulation days.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from trimtab.clients.cli.blocks import COLORS, Chart
+from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.blocks import COLORS, Chart, Line, Table
 from trimtab.clients.cli.plot_figure import PlotFigure, finished
 from trimtab.clients.simulation.recommendation import FIGURES
 
@@ -206,3 +211,177 @@ def _shares(resource: str, samples: Json) -> list[float]:
 
 
 _UNIT = {"cpu": "Milli", "memory": ""}
+
+
+MOST_GANGS: Final = 25
+
+
+def gang_charts(results: Sequence[Json]) -> list[Chart]:
+    """Return when each gang became whole, and how long it had waited; none if there were no gangs in any result."""
+    if not any(result.get("gangs") for result in results):
+        return []
+    figure, parts = PlotFigure(), []
+    for number, result in enumerate(results):
+        name, gangs, summary = result["settings"]["name"], result.get("gangs") or [], result["summary"]
+        figure.add_scatter(
+            x=[shown_time(one["whole"]) for one in gangs],
+            y=[round(one["whole"] - one["since"], 3) for one in gangs],
+            text=[one["gang"] for one in gangs],
+            name=name,
+            mode="markers",
+            marker={"color": COLORS[number % len(COLORS)]},
+        )
+        times = summary["timeToFullGangS"]
+        whole = counted(summary["gangsWhole"], "gang")
+        parts.append(
+            f"{name}: {whole} whole, half of all within {duration(times['p50'])}, the longest "
+            f"{duration(times['max'])}; {summary['gangsNotWholeAtEnd']} not whole at the end"
+        )
+    return [Chart("Time to full gang", "; ".join(parts) + ".", finished(figure, "seconds"))]
+
+
+def gang_tables(name: str, result: Json) -> list[Table]:
+    """Return the gangs that waited longest until they were whole."""
+    gangs = sorted(result.get("gangs") or [], key=lambda one: (one["since"] - one["whole"], one["gang"]))[:MOST_GANGS]
+    lines = [
+        Line((one["gang"], shown_time(one["since"]), shown_time(one["whole"]), duration(one["whole"] - one["since"])))
+        for one in gangs
+    ]
+    columns = ("gang", "first pod created", "whole", "waited")
+    return [Table(f"Gangs that became whole, the slowest first: {name}", columns, tuple(lines))] if lines else []
+
+
+MOST_RECLAIMS: Final = 25
+
+
+def reclaim_charts(results: Sequence[Json]) -> list[Chart]:
+    """Return the reclaimed machines over time, a line for each simulation; none if there were none in any."""
+    if not any(result.get("reclaims") for result in results):
+        return []
+    figure = PlotFigure()
+    parts = []
+    for number, result in enumerate(results):
+        begin_s, length_s = result["scenario"]["begin"], result["scenario"]["durationS"]
+        ends = sorted(one["end"] for one in result.get("reclaims") or () if "end" in one)
+        figure.add_scatter(
+            x=[shown_time(moment) for moment in (begin_s, *ends, begin_s + length_s)],
+            y=[*range(len(ends) + 1), len(ends)],
+            name=result["settings"]["name"],
+            mode="lines",
+            line={"color": COLORS[number % len(COLORS)], "shape": "hv"},
+        )
+        summary = result["summary"]
+        waited = duration(summary["reclaimPendingS"])
+        pods = summary["podsReclaimed"]
+        name = result["settings"]["name"]
+        parts.append(
+            f"{name}: {summary['reclaims']} machines with {pods} pods, whose successors waited {waited} in all"
+        )
+    return [Chart("Machines reclaimed", "; ".join(parts) + ".", finished(figure, "machines"))]
+
+
+def reclaim_tables(name: str, result: Json) -> list[Table]:
+    """Return the reclaimed machines that hit most pods."""
+    reclaims = result.get("reclaims") or []
+    first = sorted(reclaims, key=lambda one: (-one.get("pods", 0), one["notice"], one["node"]))[:MOST_RECLAIMS]
+    lines = [
+        Line(
+            (
+                one["node"],
+                one["group"],
+                shown_time(one["notice"]),
+                shown_time(one["end"]) if "end" in one else "deleted before, or still there",
+                str(one.get("pods", "")),
+            )
+        )
+        for one in first
+    ]
+    columns = ("node", "node group", "notice", "end", "pods on it")
+    return [Table(f"Machines reclaimed, those with most pods first: {name}", columns, tuple(lines))] if lines else []
+
+
+MOST_LINES: Final = 120
+MOST_DRAINS: Final = 15
+_PHASES: Final = (
+    ("taint to first eviction", COLORS[5]),
+    ("evictions", COLORS[1]),
+    ("last eviction to end", COLORS[0]),
+)
+
+
+def drain_charts(results: Sequence[Json]) -> list[Chart]:
+    """Return a time line for each simulation in which nodes were removed."""
+    found = []
+    for result in results:
+        drains = (result.get("drains") or [])[-MOST_LINES:]
+        if drains:
+            title = "How nodes went" if len(results) == 1 else f"How nodes went, {result['settings']['name']}"
+            found.append(_drain_chart(title, drains, result))
+    return found
+
+
+def drain_tables(name: str, result: Json) -> list[Table]:
+    """Return the drains that took longest."""
+    drains = result.get("drains") or []
+    longest = sorted(drains, key=lambda one: (-_length_s(one, result), one["node"]))[:MOST_DRAINS]
+    lines = [
+        Line(
+            (
+                one["node"],
+                shown_time(one["tainted"]),
+                duration(one["evicted"][0] - one["tainted"]) if one["evicted"] else "",
+                str(len(one["evicted"])),
+                duration(one["evicted"][-1] - one["evicted"][0]) if one["evicted"] else "",
+                _end(one, result),
+            )
+        )
+        for one in longest
+    ]
+    columns = ("node", "taint", "until the first eviction", "evictions", "they took", "from the taint to the end")
+    return [Table(f"Nodes that took longest to go: {name}", columns, tuple(lines))] if lines else []
+
+
+def _drain_chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
+    figure = PlotFigure()
+    for number, (name, color) in enumerate(_PHASES):
+        x: list[float | None] = []
+        y: list[int | None] = []
+        text: list[str] = []
+        for line, one in enumerate(drains):
+            begin_s, end_s = _moments(one, result)[number : number + 2]
+            if end_s > begin_s:
+                x += [begin_s - one["tainted"], end_s - one["tainted"], None]
+                y += [line, line, None]
+                hover = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
+                text += [hover] * 3
+        figure.add_scatter(
+            x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
+            hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    # No ticks between lines.
+    figure.update_layout(yaxis={"nticks": min(len(drains), 8)})
+    nodes = counted(len(drains), "node")
+    caption = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
+    shown = finished(figure, "nodes, by taint", x_title="seconds since the taint")
+    return Chart(title, caption, shown)
+
+
+def _moments(one: Json, result: Json) -> tuple[float, float, float, float]:
+    """Return the times of taint, first and last eviction, and end; an empty node has no evictions."""
+    evicted = one["evicted"] or [one["tainted"]]
+    return one["tainted"], evicted[0], evicted[-1], _end_s(one, result)
+
+
+def _end_s(one: Json, result: Json) -> float:
+    begin, length = result["scenario"]["begin"], result["scenario"]["durationS"]
+    return float(one.get("gone") or one.get("kept") or begin + length)
+
+
+def _length_s(one: Json, result: Json) -> float:
+    return _end_s(one, result) - float(one["tainted"])
+
+
+def _end(one: Json, result: Json) -> str:
+    """Return the total duration, and the outcome if the drain did not end with a removal."""
+    what = "" if "gone" in one else ", it stayed" if "kept" in one else ", still on its way"
+    return duration(_length_s(one, result)) + what

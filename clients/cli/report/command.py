@@ -8,8 +8,7 @@ from typing import Any
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.advice import advice_beside, advice_options, brief_options
 from trimtab.clients.cli.amounts import counted, duration
-from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.maps import maps, recorded
 from trimtab.clients.cli.answers.page import plan_page
 from trimtab.clients.cli.blocks import (
@@ -32,12 +31,20 @@ from trimtab.clients.cli.label_groups import read_labels
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_off
-from trimtab.clients.cli.report.drains import drain_charts, drain_tables
-from trimtab.clients.cli.report.gangs import gang_charts, gang_tables
+from trimtab.clients.cli.report.charts import (
+    charts,
+    drain_charts,
+    drain_tables,
+    gang_charts,
+    gang_tables,
+    reclaim_charts,
+    reclaim_tables,
+    shown_time,
+    totals,
+    trade_off,
+)
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.page import rendered
-from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import clusters_page, plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MOST_COLUMNS, figures_table, subject

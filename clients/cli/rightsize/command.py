@@ -19,7 +19,6 @@ from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.exports import exported
-from trimtab.clients.cli.rightsize.headroom import read_headroom
 from trimtab.clients.cli.rightsize.machines import (
     MOST_PROFILES,
     MachineChoice,
@@ -29,7 +28,7 @@ from trimtab.clients.cli.rightsize.machines import (
     profiles_of,
 )
 from trimtab.clients.cli.rightsize.report import Comparison, NowCosts, document, page
-from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
+from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits, read_headroom
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects.karpenter.offers import (

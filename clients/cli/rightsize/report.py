@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, rows
 from trimtab.clients.cli.options import Level
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster

@@ -4,27 +4,168 @@ Decides between plans: first fewer pods without a place, then the lower price, t
 all choices of K pools are planned if there are few, else pools are given up one by one, then exchanged, as long as that
 is cheaper. A pool below its least number of nodes is filled up or given up, whichever is cheaper. Units: prices per
 hour.
+
+A few pods are packed exactly, by their requests alone, by dynamic programming over sets of pods, O(3^pods): a candidate
+that a plan has to confirm, as it knows nothing of affinity, spread, DaemonSets or labels.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import comb
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
-from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
-from trimtab.clients.cli.rightsize.headroom import Headroom
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
+from trimtab.common.kubernetes.kinds.metadata import Quantities
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
-from trimtab.common.kubernetes.quantities import counted_amounts
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.quantities import NANO, counted_amounts, quantity
 from trimtab.common.objects.dominated_groups import leave_out_dominated
 from trimtab.places import new_nodes, shortfalls
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+
+_BOTH: Final = ("cpu", "memory")
+_WRITE: Final = "write 10%, or cpu=10%,memory=2Gi"
+
+
+class Headroom(NamedTuple):
+    """shares : by resource, 0 to below 1; amounts : by resource, in nano-units."""
+
+    shares: Mapping[str, float] = MappingProxyType({})
+    amounts: Mapping[str, int] = MappingProxyType({})
+
+    def left(self, allocatable: Quantities) -> Quantities:
+        """Return what a node offers to pods without the room that stays free."""
+        found = dict(allocatable)
+        for resource in allocatable.keys() & (self.shares.keys() | self.amounts.keys()):
+            nano = quantity(allocatable[resource])
+            free = nano * self.shares.get(resource, 0.0) + self.amounts.get(resource, 0)
+            found[resource] = f"{max(nano - round(free), 0) * 1000 // NANO}m"
+        return found
+
+    def __str__(self) -> str:
+        """Return it in words, "" if nothing stays free."""
+        parts = [f"{share:.0%} of {resource}" for resource, share in self.shares.items()]
+        parts += [f"{amount / NANO:g} of {resource}" for resource, amount in self.amounts.items()]
+        return " and ".join(parts)
+
+
+def read_headroom(text: str | None) -> Headroom:
+    """Read `--headroom`. Errors: UsageError."""
+    shares: dict[str, float] = {}
+    amounts: dict[str, int] = {}
+    for part in (text or "").split(",") if text else ():
+        resource, equals, value = (one.strip() for one in part.partition("="))
+        if not equals:
+            resource, value = "", resource
+        if equals and not resource:
+            raise UsageError(f"--headroom {text}: {part.strip()!r} names no resource; {_WRITE}")
+        if value.endswith("%"):
+            share = _share(text, value)
+            shares.update(dict.fromkeys([resource] if resource else _BOTH, share))
+        elif not resource:
+            raise UsageError(f"--headroom {text}: {value!r} is no share; {_WRITE}")
+        else:
+            amounts[resource] = _amount(text, value)
+    return Headroom(shares, amounts)
+
+
+def _share(text: str | None, value: str) -> float:
+    try:
+        share = float(value.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise UsageError(f"--headroom {text}: {value!r} is not a share from 0% to below 100%; {_WRITE}")
+    return share
+
+
+def _amount(text: str | None, value: str) -> int:
+    try:
+        nano = quantity(value)
+    except FieldError as error:
+        raise UsageError(f"--headroom {text}: {error.problem}; {_WRITE}") from None
+    if nano < 0:
+        raise UsageError(f"--headroom {text}: {value} is negative; {_WRITE}")
+    return nano
+
+
+MOST_PODS: Final = 12
+MOST_MACHINES: Final = 64
+
+
+class Bin(NamedTuple):
+    """A machine that may be opened any number of times. amounts : what it offers, by resource."""
+
+    name: str
+    price: float
+    amounts: Mapping[str, int]
+
+
+def least_bins(bins: Sequence[Bin], requests: Sequence[Mapping[str, int]]) -> dict[str, int] | None:
+    """Return how many of each bin hold all requests for the least price; None if there are too many pods or bins, or
+    some pod fits none. Among equal ones the first bin by price, then name.
+    """
+    if not requests or len(requests) > MOST_PODS or len(bins) > MOST_MACHINES:
+        return None
+    cheapest = _cheapest_bins(sorted(bins, key=lambda one: (one.price, one.name)), requests)
+    best: list[float] = [0.0]
+    chosen: list[int] = [0]
+    for pods in range(1, 1 << len(requests)):
+        first = pods & -pods
+        others = part = pods ^ first
+        price, node = float("inf"), 0
+        while True:
+            bin_of = cheapest[part | first]
+            if bin_of is not None and bin_of.price + best[others ^ part] < price:
+                price, node = bin_of.price + best[others ^ part], part | first
+            if not part:
+                break
+            part = (part - 1) & others
+        best.append(price)
+        chosen.append(node)
+    if best[-1] == float("inf"):
+        return None
+    found: Counter[str] = Counter()
+    left = (1 << len(requests)) - 1
+    while left:
+        bin_of = cheapest[chosen[left]]
+        assert bin_of is not None  # its price is finite
+        found[bin_of.name] += 1
+        left ^= chosen[left]
+    return dict(found)
+
+
+def _cheapest_bins(bins: Sequence[Bin], requests: Sequence[Mapping[str, int]]) -> list[Bin | None]:
+    """Return the first bin that holds each set of pods, by the bits of the set; None = none does."""
+    resources = sorted({name for request in requests for name, amount in request.items() if amount})
+    totals = [dict.fromkeys(resources, 0)]
+    for row, request in enumerate(requests):
+        totals += [{name: before[name] + request.get(name, 0) for name in resources} for before in totals[: 1 << row]]
+    found: list[Bin | None] = []
+    for pods, total in enumerate(totals):
+        count = pods.bit_count()
+        found.append(
+            next(
+                (
+                    one
+                    for one in bins
+                    if count <= one.amounts.get("pods", 0)
+                    and all(amount <= one.amounts.get(name, 0) for name, amount in total.items())
+                ),
+                None,
+            )
+        )
+    return found
+
 
 MOST_NODES: Final = 5000
 """Most nodes of one group."""

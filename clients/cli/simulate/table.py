@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trimtab.clients.cli.amounts import duration, percent
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows, without_empty_columns
 from trimtab.clients.simulation.recommendation import FIGURES as LIMITED
 from trimtab.clients.simulation.recommendation import Recommendation

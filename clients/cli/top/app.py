@@ -17,17 +17,19 @@ from textual.widgets import Input, Static
 
 from trimtab.clients.cli.amounts import duration
 from trimtab.clients.cli.screen.model import GroupLine, NodeLine, RemovalLine
-from trimtab.clients.cli.top.details import HELP, HELP_OF_ROUNDS, row_details
 from trimtab.clients.cli.top.feed import Feed, Picture
 from trimtab.clients.cli.top.layout import Fragment, Line, cut, group_keys, head_lines, title_line
 from trimtab.clients.cli.top.row_list import RowList
 from trimtab.clients.cli.top.rows import (
+    HELP,
+    HELP_OF_ROUNDS,
     SORT_KEYS,
     Row,
     Selection,
     SortKey,
     TopView,
     largest_groups,
+    row_details,
     rows_of,
 )
 from trimtab.common.documents.output import visible

@@ -23,8 +23,7 @@ from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
-from trimtab.clients.cli.live.group_completion import completed
-from trimtab.clients.cli.live.last_cluster import LastCluster
+from trimtab.clients.cli.live.last_cluster import LastCluster, completed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
@@ -32,9 +31,9 @@ from trimtab.clients.cli.output import PIPED_WIDTH, note, stderr_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import NamedSettingsLink, open_link, open_planner
 from trimtab.clients.cli.top.feed import Feed, FirstPicture, Picture, StillFeed
+from trimtab.clients.cli.top.layout import plain_lines
 from trimtab.clients.cli.top.live_feed import LiveCalls, LiveFeed
 from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
-from trimtab.clients.cli.top.snapshot_text import plain_lines
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.decisions import FIELDS
 from trimtab.clients.live.cluster import LiveCluster

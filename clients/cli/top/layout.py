@@ -2,14 +2,15 @@
 cluster has its control characters made visible. A line is never wider than the width.
 """
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
 from trimtab.clients.cli.amounts import counted, duration, percent
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.screen.model import (
     ClusterScreen,
     GroupLine,
@@ -18,7 +19,7 @@ from trimtab.clients.cli.screen.model import (
     PendingLine,
     RemovalLine,
 )
-from trimtab.clients.cli.top.rows import UNGROUPED, Row, Selection, TopView, largest_groups
+from trimtab.clients.cli.top.rows import UNGROUPED, Row, Selection, TopView, largest_groups, rows_of
 from trimtab.common.documents.output import visible
 
 WIDE: Final = 100
@@ -330,3 +331,29 @@ def cut(line: Iterable[Fragment], width: int) -> Line:
 def text_of(line: Iterable[Fragment]) -> str:
     """Return a line as plain text, without trailing blanks."""
     return "".join(one.text for one in line).rstrip()
+
+
+_TITLES = {
+    TopView.NODES: "Nodes",
+    TopView.GROUPS: "Node groups",
+    TopView.PENDING: "Pending pods",
+    TopView.DELETIONS: "Deletions",
+    TopView.GROWTH: "Scale-up",
+}
+_ORDER = (TopView.GROUPS, TopView.NODES, TopView.PENDING, TopView.DELETIONS, TopView.GROWTH)
+
+
+def plain_lines(screen: ClusterScreen, width: int, remarks: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the screen line by line; tables without rows are left out."""
+    for line in head_lines(screen, width, remarks):
+        yield text_of(line)
+    for text in screen.sentences:
+        yield from textwrap.wrap(visible(text), width)
+    for view in _ORDER:
+        chosen = Selection(view)
+        rows = rows_of(screen, chosen)
+        if rows:
+            yield ""
+            yield _TITLES[view]
+            yield text_of(title_line(chosen, width))
+            yield from (text_of(row_line(row, chosen, width)) for row in rows)

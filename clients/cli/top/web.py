@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 import structlog
 from rich.text import Text
 
-from trimtab.clients.cli.screen.document import screen_document
+from trimtab.clients.cli.screen.model import screen_document
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.documents.output import visible, visible_texts

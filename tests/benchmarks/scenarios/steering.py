@@ -9,8 +9,7 @@ import msgspec
 
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.steering.marks import writes
-from trimtab.clients.steering.plan import nodes_to_keep
+from trimtab.clients.steering.marks import nodes_to_keep, writes
 from trimtab.clients.steering.rounds import marks_of
 from trimtab.clients.steering.writer import MarkWriter
 from trimtab.common.kubernetes.connection import ApiRequest

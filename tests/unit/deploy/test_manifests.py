@@ -13,7 +13,7 @@ from tests.builders.manifests import installed_objects, known_options
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.ledger import NAME as LEDGER
 from trimtab.actuator.cloud.table import CLOUDS
-from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.clients.cli.documents import read_settings
 from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.common.rpc.access_policy import AccessPolicy, Right, read_policy

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from tests.builders.manifests import installed_objects
-from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.common.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.planner.process import SERVICE
 from trimtab.planner.service.settings import PlannerOptions

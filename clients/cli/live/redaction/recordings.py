@@ -10,10 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
-from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements, highest_price, price_factor
-from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
-from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
+from trimtab.clients.cli.live.redaction.numbers import (
+    FIRST_NOW_S,
+    ComparedIntegers,
+    Replacements,
+    highest_price,
+    price_factor,
+)
+from trimtab.clients.cli.live.redaction.tokens import REDACTED, DeviceNames, atoms, replaced, texts_of, tokens_of, walk
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, recording_pb2

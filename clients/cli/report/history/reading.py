@@ -4,29 +4,126 @@ Decides what a figure means: amounts count from one round to the next; a sample 
 one before, so that nothing is lost. Memory: one cluster and the samples. Of a file that is cut off inside a round or
 damaged there, the rounds before are the history, if there are several. Errors: UsageError for any other file that
 cannot be read.
+
+A removal of a node is under way while the actuator's status lists it or the node is tainted for it; its end is the time
+of the first round after it. An equal decision of successive rounds is one entry that counts them; nothing is computed
+again. Times are Unix seconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.report.history.decisions import RecordedDecisions
-from trimtab.clients.cli.report.history.drains import RecordedRemovals
-from trimtab.clients.cli.report.history.nodes import RecordedNodes
-from trimtab.clients.cli.report.history.pods import Pods
-from trimtab.clients.simulation.slack_use import SlackUse
+from trimtab.clients.cli.report.history.nodes import Pods, RecordedNodes
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
+from trimtab.clients.loop.rounds import RoundResult
+from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
+from trimtab.clients.simulation.drains import MOST_DRAINS
+from trimtab.clients.simulation.measurements import SlackUse
 from trimtab.common.deltas import Application
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
+from trimtab.places import shortfalls
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice
 
 Json = dict[str, Any]
+
+
+class RecordedDecisions:
+    """The decisions of a recording. entries : as those of a simulation; `again` counts the repetitions up to the time
+    `last`.
+    """
+
+    def __init__(self, groups: Mapping[str, str], prices: Mapping[str, float]) -> None:
+        """groups : node group by node; prices : per node and hour, by group; both as of the round."""
+        self.entries: list[Json] = []
+        self._decided = Decisions(groups, prices)
+        self._of_round_before: list[Json] = []
+
+    def add(self, now_s: float, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+        """Record a round."""
+        planned = RoundResult(request, answer, None, was_delta=False)
+        planned.grown = [one.node_group for one in answer.scale_up.splits]
+        planned.accepted = [*answer.scale_down.delete_empty, *answer.scale_down.drain]
+        self._decided.entries = []
+        self._decided.add(now_s, planned)
+        found = [*self._decided.entries, *_without_room(now_s, answer.scale_up)]
+        kept = []
+        for one in found:
+            before = next((other for other in self._of_round_before if _content(other) == _content(one)), None)
+            if before is None:
+                self.entries.append(one)
+            else:
+                before["again"], before["last"] = before.get("again", 0) + 1, now_s
+            kept.append(before or one)
+        self._of_round_before = kept
+
+
+def _content(entry: Json) -> Json:
+    return {name: value for name, value in entry.items() if name not in ("time", "again", "last")}
+
+
+def _without_room(now_s: float, decision: plan_pb2.ScaleUpDecision) -> list[Json]:
+    """Return the pods that no node group serves, with the reasons."""
+    if not decision.unschedulable:
+        return []
+    lacking = shortfalls(decision)
+    reasons = {
+        pod: one.detail
+        or "; ".join(f"{group}: {NODE_GROUP_SENTENCES[code]}" for group, code in sorted(one.reasons.items()))
+        for pod, one in islice(lacking.items(), MOST_NAMES)
+    }
+    count = len(lacking)
+    text = f"no node group serves {counted(count, 'pod')}"
+    return [{"time": now_s, "kind": "no room", "count": count, "text": text, "reasons": reasons}]
+
+
+class RecordedRemovals:
+    """The removals of a recording. evicted : number of evictions, None = no status was recorded."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.evicted: int | None = None
+        self._of: dict[str, dict[str, Any]] = {}
+        self._deletions: dict[str, float] = {}
+        self._evictions: set[str] = set()
+
+    def read_status(self, status: pb.ActuationStatus, pods: Pods) -> None:
+        """Read a status. pods : as they were before it, to find the nodes of evicted ones."""
+        self._deletions = {one.node: one.start_time.ToMilliseconds() / 1000 for one in status.deletions}
+        for node, since_s in self._deletions.items():
+            self._begin(node, since_s)
+        for one in status.recent_evictions:
+            if one.uid not in self._evictions:
+                self.evicted = (self.evicted or 0) + 1
+                drain = self._of.get(pods.node_of(one.namespace, one.name))
+                if drain is not None:
+                    drain["evicted"].append(max(drain["tainted"], one.evict_time.ToMilliseconds() / 1000))
+                    drain["evicted"].sort()
+        self._evictions = {one.uid for one in status.recent_evictions}
+        self.evicted = self.evicted or 0
+
+    def end_round(self, now_s: float, nodes: RecordedNodes) -> None:
+        """Begin and end removals according to the nodes of a round."""
+        going = nodes.going
+        for node in sorted(going):
+            self._begin(node, now_s)
+        for node in [name for name in self._of if name not in going and name not in self._deletions]:
+            self._of.pop(node)["kept" if node in nodes.members else "gone"] = now_s
+
+    def _begin(self, node: str, at_s: float) -> None:
+        if node not in self._of and len(self.entries) < MOST_DRAINS:
+            self._of[node] = {"node": node, "tainted": at_s, "evicted": []}
+            self.entries.append(self._of[node])
+
+
 _HOUR_S: Final = 3600.0
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.parity.cluster_autoscaler_answers import settings_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason
-from trimtab.clients.cli.answers.fitting import print_fits
 from trimtab.clients.cli.answers.page import print_answer
+from trimtab.clients.cli.fit import print_fits
 from trimtab.clients.cli.output import SafeConsole
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView

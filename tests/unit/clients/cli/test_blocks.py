@@ -34,11 +34,11 @@ from trimtab.clients.cli.blocks import (
     Style,
     Table,
 )
-from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
+from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page, table_on_terminal
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2

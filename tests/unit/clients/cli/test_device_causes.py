@@ -1,6 +1,6 @@
 """Why claims get no devices, in words."""
 
-from trimtab.clients.cli.device_causes import device_cause, device_kinds
+from trimtab.clients.cli.causes import device_cause, device_kinds
 from trimtab.v1 import planner_pb2
 from trimtab.v1.reason_pb2 import DeviceReason
 

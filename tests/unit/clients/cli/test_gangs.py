@@ -3,7 +3,7 @@
 from tests.builders.gangs import GangRow, gang_snapshot, members
 from tests.builders.kubernetes import node, node_group
 from tests.builders.scale_up import plan_message
-from trimtab.clients.cli.answers.gangs import gang_of, gang_sentence, lacking_lines
+from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence, lacking_lines
 from trimtab.clients.cluster_view import ClusterView
 
 GROUP = node_group("a", 0, 3, target=0, template=node("t", "4"))

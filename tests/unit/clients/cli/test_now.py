@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.now import read_now
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from trimtab.clients.cli.prices import (
     PricedMachine,
     Prices,
     PriceSource,
+    Rates,
     apply_prices,
     machine_of,
     node_prices,
 )
-from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2

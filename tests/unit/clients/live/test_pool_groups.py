@@ -10,7 +10,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.live_snapshots import cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.live.pool_groups import LivePoolGroups
+from trimtab.clients.live.cluster import LivePoolGroups
 from trimtab.clients.live.single_read import read_once
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection

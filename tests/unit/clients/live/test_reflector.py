@@ -15,8 +15,7 @@ from structlog.testing import capture_logs
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.live import reflector
-from trimtab.clients.live.reflector import Reflector, ReflectorSettings
-from trimtab.clients.live.relist_backoff import RelistBackoff, RelistBackoffSettings
+from trimtab.clients.live.reflector import Reflector, ReflectorSettings, RelistBackoff, RelistBackoffSettings
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection, ConnectionSettings
 from trimtab.common.kubernetes.errors import ApiError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.clients.cli.blocks import Table
+from trimtab.clients.cli.blocks import Chart, Table
 from trimtab.clients.cli.report.command import simulated
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.result import problem_of, result_of
@@ -60,15 +60,15 @@ def test_the_page_of_a_simulation_shows_reclaimed_machines_and_their_pods() -> N
     result = result_of(ran("spot"), "upstream")
     assert problem_of(result) == ""
     page = simulated(json.loads(json.dumps(result)))
-    (chart,) = [one for one in page.charts if one.title == "Machines reclaimed"]
+    (chart,) = [one for one in page.blocks if isinstance(one, Chart) and one.title == "Machines reclaimed"]
     assert chart.description.startswith(f"upstream: {result['summary']['reclaims']} machines with ")
-    (table,) = [one for one in page.details if isinstance(one, Table) and one.title.startswith("Machines reclaimed")]
+    (table,) = [one for one in page.blocks if isinstance(one, Table) and one.title.startswith("Machines reclaimed")]
     assert {line.cells[0] for line in table.lines} == {one["node"] for one in result["reclaims"]}
 
 
 def test_a_page_without_reclaims_has_no_part_on_them() -> None:
     page = simulated(json.loads(json.dumps(result_of(ran("simkube"), "upstream"))))
-    titles = [one.title for one in page.charts] + [one.title for one in page.details]
+    titles = [one.title for one in page.blocks if isinstance(one, Chart | Table)]
     assert not [title for title in titles if title.startswith("Machines reclaimed")]
 
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
-from trimtab.clients.cli.blocks import Table
+from trimtab.clients.cli.blocks import Chart, Table
 from trimtab.clients.cli.report.command import simulated
 from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
@@ -277,10 +277,10 @@ def test_the_page_shows_when_each_gang_became_whole_and_how_long_it_had_waited()
     (gang,) = result["gangs"]
     assert gang["whole"] - gang["since"] == result["summary"]["timeToFullGangS"]["p50"]
     page = simulated(result)
-    (chart,) = [one for one in page.charts if one.title == "Time to full gang"]
+    (chart,) = [one for one in page.blocks if isinstance(one, Chart) and one.title == "Time to full gang"]
     assert chart.description.startswith("mine: 1 gang whole, half of all within 3 min")
     assert chart.description.endswith("1 not whole at the end.")
-    (table,) = [one for one in page.details if isinstance(one, Table) and one.title.startswith("Gangs that became")]
+    (table,) = [one for one in page.blocks if isinstance(one, Table) and one.title.startswith("Gangs that became")]
     assert [line.cells[0] for line in table.lines] == [gang["gang"]]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.clients.cli.blocks import Table
 from trimtab.clients.cli.report.command import simulated
 from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
@@ -206,7 +207,8 @@ def test_the_table_and_the_page_have_the_figures_of_requests_only_if_there_are_a
     assert shown["ProvisioningRequests"] == [str(created)]
     assert (shown["  provisioned"], shown["  failed"]) == ([str(provisioned)], [str(failed)])
     assert set(shown) >= {"time to provisioned, median", "  90 % of requests within", "  longest request"}
-    (table,) = simulated(json.loads(json.dumps(result))).tables
+    blocks = simulated(json.loads(json.dumps(result))).blocks
+    (table,) = [one for one in blocks if isinstance(one, Table) and one.title == "Figures"]
     assert set(shown) == {line.cells[0] for line in table.lines}
     without = dict(figures([result_of(ClusterSimulation(scenario(duration="1m")).run(), "default")]))
     assert not set(without) & {"ProvisioningRequests", "  provisioned", "time to provisioned, median"}

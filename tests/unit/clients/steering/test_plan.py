@@ -1,6 +1,6 @@
 """The settings of steering's plans, as the planner reads them, and what becomes of each node."""
 
-from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, settings_to_steer
+from trimtab.clients.steering.marks import nodes_to_keep, nodes_to_release, settings_to_steer
 from trimtab.planner.model.settings.scale_down import resolve_scale_down
 from trimtab.v1 import plan_pb2
 

@@ -12,8 +12,7 @@ from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.live.cluster import Observation
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.rounds import RoundSettings
-from trimtab.clients.steering.marks import NodeMarks, ours
-from trimtab.clients.steering.plan import settings_to_steer
+from trimtab.clients.steering.marks import NodeMarks, ours, settings_to_steer
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings
 from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
 from trimtab.clients.steering.writer import MarkWriter

@@ -8,7 +8,7 @@ import yaml
 from cryptography import x509
 
 from tests.builders.cli import Run
-from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.cli.certificates.authority import PARTS
 from trimtab.common.rpc.channel_security import ChannelSecurity
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.port_security import PortSecurity

@@ -10,7 +10,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.live_snapshots import cluster_of, put
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.cli.live.group_completion import completed
+from trimtab.clients.cli.live.last_cluster import completed
 from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.loop.rounds import RoundSettings
 from trimtab.common.kubernetes.registry import BY_KIND

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.cli.live.redaction.strings import redaction
+from trimtab.clients.cli.live.redaction.tokens import redaction
 from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 from trimtab.v1.options_pb2 import Redaction

@@ -17,12 +17,10 @@ from tests.builders.messages import write_snapshot
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.cli.live.redaction.integers import in_order
-from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S
+from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, in_order
 from trimtab.clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
 from trimtab.clients.cli.live.replay import _comparable, compare
-from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.rounds_reader import Recorded, RoundsRecorder, read_rounds
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.common.objects.files import read_files

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.rounds_reader import RoundsRecorder
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.v1 import plan_pb2

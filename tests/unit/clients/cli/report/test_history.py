@@ -16,8 +16,7 @@ from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.rounds_reader import Recorded, RoundsRecorder, read_rounds
 from trimtab.clients.cli.prices import PricedMachine, Prices, node_prices
 from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.cluster_view import ClusterView

@@ -14,8 +14,8 @@ from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chr
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.blocks import AnswerPage
 from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.report.charts import drain_charts
 from trimtab.clients.cli.report.command import over_time, simulated
-from trimtab.clients.cli.report.drains import drain_charts
 from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.simulation import ClusterSimulation

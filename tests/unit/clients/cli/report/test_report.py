@@ -14,8 +14,7 @@ from tests.builders.cli import Run, listed
 from tests.builders.full_disk import full_disk
 from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.rounds_reader import Recorded, RoundsRecorder, read_rounds
 from trimtab.clients.cli.report.history import read_history
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from tests.builders.right_sizes import SmallOffer, SmallPod, least_price, sized
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
-from trimtab.clients.cli.rightsize.headroom import read_headroom
-from trimtab.clients.cli.rightsize.sizing import Sizing, SizingLimits
+from trimtab.clients.cli.rightsize.sizing import Bin, Sizing, SizingLimits, least_bins, read_headroom
 
 PRICE = st.integers(1, 20).map(lambda tenths: tenths / 10)
 OFFERS = st.lists(

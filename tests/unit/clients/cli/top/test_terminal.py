@@ -9,10 +9,9 @@ from tests.builders.screens import many, picture, renamed, text_of_terminal, wit
 from trimtab.clients.cli.top import row_list
 from trimtab.clients.cli.top.app import DetailsScreen, TopApp
 from trimtab.clients.cli.top.feed import Picture, StillFeed
-from trimtab.clients.cli.top.layout import Line, row_line
+from trimtab.clients.cli.top.layout import Line, plain_lines, row_line
 from trimtab.clients.cli.top.row_list import RowList
 from trimtab.clients.cli.top.rows import Row, Selection, TopView, identity_of, rows_of
-from trimtab.clients.cli.top.snapshot_text import plain_lines
 
 HERE = Path(__file__).parent
 

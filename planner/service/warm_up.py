@@ -73,7 +73,13 @@ def second_process(quick: bool = False) -> Iterator[None]:
         if quick:
             stack.pop_all()
             for process in started:
-                threading.Thread(target=process.wait, name="second process", daemon=True).start()
+                threading.Thread(target=_await, args=(process,), name="second process", daemon=True).start()
+
+
+def _await(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a process ends by itself, and close its standard input only then: when that closes, it ends."""
+    with process:
+        process.wait()
 
 
 def _kill(processes: Sequence["subprocess.Popen[bytes]"]) -> None:

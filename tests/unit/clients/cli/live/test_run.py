@@ -24,6 +24,7 @@ from tests.builders.cli import Outcome, Run
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.cli.amounts import NO_MAXIMUM
 from trimtab.common.kubernetes.registry import BY_KIND, WATCHED
 from trimtab.common.rpc.errors import ServiceError, to_status
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
@@ -227,8 +228,8 @@ def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
 @pytest.mark.parametrize(
     ("options", "groups"),
     [
-        pytest.param((), {"m5.large/z": (1, 1001)}, id="instance type and zone"),
-        pytest.param(("--group-by", "pool"), {"general": (1, 1001)}, id="a label"),
+        pytest.param((), {"m5.large/z": (1, NO_MAXIMUM)}, id="instance type and zone"),
+        pytest.param(("--group-by", "pool"), {"general": (1, NO_MAXIMUM)}, id="a label"),
         pytest.param(("--group-by", "none"), {}, id="none"),
     ],
 )

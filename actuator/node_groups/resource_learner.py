@@ -24,18 +24,9 @@ from trimtab.actuator.tracker.events import NodeTypesSeen
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY
-from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.common.kubernetes.signals import cluster_autoscaler
+from trimtab.common.kubernetes.signals.table import STARTING_TAINTS
 
-_KEYS: Final = frozenset(
-    row.key
-    for row in (
-        well_known.NOT_READY,
-        well_known.NETWORK_UNAVAILABLE,
-        well_known.UNINITIALIZED,
-        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
-        karpenter.UNREGISTERED,
-    )
-)
 _PREFIXES: Final = (
     cluster_autoscaler.IGNORE_TAINT.key,
     cluster_autoscaler.STARTUP_TAINT.key,
@@ -55,7 +46,7 @@ def is_started(node: NodeView, names: Sequence[str] = ()) -> bool:
 
 
 def _marks_not_ready(key: str, names: Sequence[str]) -> bool:
-    if key in _KEYS or key.startswith(_PREFIXES):
+    if key in STARTING_TAINTS or key.startswith(_PREFIXES):
         return True
     return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)
 

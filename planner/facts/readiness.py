@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
-from trimtab.common.kubernetes.signals.table import marks_leaving
+from trimtab.common.kubernetes.signals import cluster_autoscaler, well_known
+from trimtab.common.kubernetes.signals.table import STARTING_TAINTS, marks_leaving
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.settings import Readiness, ScaleDownSettings, TaintNames
 from trimtab.planner.model.values import LabelRequirement, TaintSpec
@@ -38,18 +38,7 @@ NOT_A_GPU_NODE: Final = -1
 NO_GPU_YET: Final = -2
 _NOT_EXTENDED: Final = ("hugepages-", "attachable-volumes-")
 _ANY_GPU: Final = "a GPU"
-UNTIL_READY: Final = frozenset(
-    row.key
-    for row in (
-        well_known.NOT_READY,
-        well_known.NETWORK_UNAVAILABLE,
-        well_known.UNINITIALIZED,
-        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
-        karpenter.UNREGISTERED,
-    )
-)
-"""A new node has these; controllers remove them shortly after it has become ready."""
-_TRANSIENT: Final = UNTIL_READY | {
+_TRANSIENT: Final = STARTING_TAINTS | {
     row.key
     for row in (
         cluster_autoscaler.TO_BE_DELETED,
@@ -199,7 +188,7 @@ def unregistered(snapshot: Snapshot) -> Int64:
 
 def is_startup_taint(key: str, startup: TaintNames) -> bool:
     """Return whether a taint is removed once its node has started. startup : additional ones named in the settings."""
-    return key in UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
+    return key in STARTING_TAINTS or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
 def marks_not_ready(key: str, rules: Readiness) -> bool:

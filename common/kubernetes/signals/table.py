@@ -23,6 +23,17 @@ SPOT_LABELS: Final = {
     clouds.AZURE_PRIORITY.key: "spot",
 }
 """Label and value of a node that may be interrupted."""
+STARTING_TAINTS: Final = frozenset(
+    row.key
+    for row in (
+        well_known.NOT_READY,
+        well_known.NETWORK_UNAVAILABLE,
+        well_known.UNINITIALIZED,
+        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
+        karpenter.UNREGISTERED,
+    )
+)
+"""Keys of taints that a new node has; controllers remove them shortly after it has become ready."""
 _LEAVING_TAINTS: Final = [row for row in SIGNALS if row.kind == TAINT and row.effect == LEAVING]
 _LEAVING_KEYS: Final = frozenset(row.key for row in _LEAVING_TAINTS if not row.is_prefix)
 _LEAVING_PREFIXES: Final = tuple(row.key for row in _LEAVING_TAINTS if row.is_prefix)

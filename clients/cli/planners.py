@@ -180,7 +180,7 @@ class _InProcess:
         if not (is_quiet() and structlog.is_configured()):
             configure_logging("error", terminal_format())
         console = stderr_console()
-        with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
+        with console.status("loading the planner …"), collection_rare():
             from trimtab.planner.service.request_handler import Caller, RequestHandler
             from trimtab.planner.service.version_cache import WholeCache
 

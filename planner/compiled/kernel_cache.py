@@ -32,7 +32,16 @@ from numba.core import caching, config, dispatcher, event
 from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.content import content_of
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _KERNELS: Final = (".nbi", ".nbc")
+_LOCK_FILE: Final = "compiling.lock"
+_POLL_S: Final = 0.01
+_LOOKS: Final = 6000
+"""One minute: no kernel takes that long, so the process that holds the lock must have been suspended."""
 
 
 def why_unsafe(folder: str, sources: str) -> str:
@@ -79,17 +88,6 @@ def _is_own_group(group: int) -> bool:
     except KeyError:
         # An account without a name in the group of root, as OpenShift starts containers.
         return group == 0
-
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-_LOCK_FILE: Final = "compiling.lock"
-_POLL_S: Final = 0.01
-_LOOKS: Final = 6000
-"""One minute: no kernel takes that long, so the process that holds the lock must have been suspended."""
 
 
 class KernelLock:

@@ -26,6 +26,7 @@ from typing import Final
 
 import pytest
 import structlog
+import yaml
 from hypothesis import HealthCheck, settings
 from pytest_rerunfailures import suspended_finalizers
 
@@ -40,6 +41,8 @@ WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
 # Checkouts share what they compile, where numba looks for it once it is imported; nothing depends on what is there.
 _KERNELS: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab" / "kernels"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_KERNELS))
+# The parser in Python takes ten times as long, for documents that are read while tests are collected.
+yaml.SafeLoader = yaml.CSafeLoader
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _size in ("COLUMNS", "LINES"):

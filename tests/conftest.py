@@ -71,6 +71,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 path.unlink()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out end-to-end tests where their marker does: each of them carries it."""
+    return True if collection_path.name == "e2e" and "not e2e" in config.getoption("markexpr") else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Spare the collector what lives until the end, modules and tests, which it would visit again and again."""

@@ -22,8 +22,9 @@ from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.in_process_planner import InProcessLink, WithoutIdleGrowth
-from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.planner_client import PlannerLink
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.drains import WatchedCluster

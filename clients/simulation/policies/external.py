@@ -31,7 +31,7 @@ _Result = reason_pb2.ScaleDownResult
 
 
 class ExternalPolicy:
-    """A `PlannerLink` (see `trimtab.clients.loop.planner_session`) that asks a program. Close it."""
+    """A `PlannerLink` (see `trimtab.clients.planner_client`) that asks a program. Close it."""
 
     def __init__(self, name: str, command: Sequence[str], timeout_s: float) -> None:
         """name : of the scenario; command : program and arguments; timeout_s : for each answer."""

@@ -10,12 +10,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.followed_status import FollowedStatus
 from trimtab.common.rpc.channel_security import ChannelSecurity
-from trimtab.common.rpc.client import Connection, stream
+from trimtab.common.rpc.client import ServiceConnection, stream
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
 
-class ActuatorClient(Connection):
+class ActuatorClient(ServiceConnection):
     """A connection to one actuator. Use as a context manager."""
 
     SERVICE = "trimtab.v1.Actuator"

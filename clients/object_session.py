@@ -21,7 +21,7 @@ from trimtab.common.kubernetes.registry import BY_KIND, STRUCTS, registered_kind
 from trimtab.common.objects.annotated_numbers import annotations_read, pod_struct
 from trimtab.common.objects.objects import is_read
 from trimtab.common.rpc.channel_security import ChannelSecurity
-from trimtab.common.rpc.client import Connection, about_cluster, new_session
+from trimtab.common.rpc.client import ServiceConnection, about_cluster, new_session
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
@@ -50,7 +50,7 @@ def trimmed(obj: Mapping[str, Any], numbers: Iterable[str] = ()) -> bytes:
     return head[:-1] + (b"," + fields[1:] if fields != b"{}" else b"}")
 
 
-class ObjectSession(Connection):
+class ObjectSession(ServiceConnection):
     """The planner at "host:port", and the objects of one cluster. Close it, or use it as a context.
 
     numbers : keys of the annotations of pods that the requests' settings name (`PodCostStrategy.annotation`)

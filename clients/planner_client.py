@@ -13,7 +13,7 @@ from trimtab.clients.required_features import require_features
 from trimtab.common.rpc.channel_security import ChannelSecurity
 from trimtab.common.rpc.client import (
     Closing,
-    Connection,
+    ServiceConnection,
     about_cluster,
     call_once,
     is_overloaded,
@@ -59,7 +59,7 @@ class _Cancellable(Protocol):
         """End it."""
 
 
-class GrpcLink(Connection):
+class GrpcLink(ServiceConnection):
     """A planner service at "host:port". Close it, or use it as a context."""
 
     def __init__(

@@ -116,7 +116,7 @@ class Closing:
         self.close()
 
 
-class Connection(Closing):
+class ServiceConnection(Closing):
     """A client's connection to one service; opened on first use."""
 
     SERVICE: ClassVar = ""

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.placement_rules import (
+    PreferredAffinity,
+    RequiredAffinity,
+    Rules,
+    Term,
+    rules_of,
+)
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.scheduling.rules import PreferredAffinity, RequiredAffinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256

@@ -3,7 +3,6 @@
 Source: kube-scheduler's Filter plugins.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
@@ -30,15 +29,8 @@ class NodeInfo:
         self.used: dict[str, int] = {}
         self.pods: dict[tuple[str, str], SimulatedPod] = {}
         self._live_count = 0
-        # Results of the static predicates by `SimulatedPod.static_key`: (fits, soft taints not tolerated).
-        self._static: dict[bytes, tuple[bool, int]] = {}
         # The node as callers of the cluster see it, None = not read yet.
         self.view: NodeView | None = None
-
-    def forget_static(self) -> None:
-        """Call when the node's object has changed."""
-        self._static.clear()
-        self.view = None
 
     def add(self, pod: SimulatedPod) -> None:
         """Add a pod's resources."""
@@ -57,10 +49,17 @@ class NodeInfo:
 
     def static_fit(self, pod: SimulatedPod) -> tuple[bool, int]:
         """Return whether labels and taints allow the pod, and the number of soft taints not tolerated."""
-        found = self._static.get(pod.static_key)
-        if found is None:
-            found = self._static[pod.static_key] = _static_fit(pod.spec, self.node)
-        return found
+        spec, node = pod.spec, self.node
+        if not selects_node(spec, self.name, labels_of(node)):
+            return False, 0
+        node_spec = node.get("spec") or {}
+        taints = list(node_spec.get("taints") or ())
+        if node_spec.get("unschedulable"):
+            taints.append(CORDON_TAINT)
+        tolerations = spec.get("tolerations") or ()
+        untolerated = [taint for taint in taints if not tolerates(tolerations, taint)]
+        hard = [taint for taint in untolerated if taint.get("effect") != "PreferNoSchedule"]
+        return not hard, len(untolerated)
 
     def fits(self, pod: SimulatedPod) -> bool:
         """Return whether the node has enough free resources now."""
@@ -90,20 +89,6 @@ class Preemption(NamedTuple):
 
     node: NodeInfo
     victims: tuple[SimulatedPod, ...]
-
-
-def _static_fit(spec: Mapping[str, Any], node: Object) -> tuple[bool, int]:
-    name = node["metadata"]["name"]
-    if not selects_node(spec, name, labels_of(node)):
-        return False, 0
-    node_spec = node.get("spec") or {}
-    taints = list(node_spec.get("taints") or ())
-    if node_spec.get("unschedulable"):
-        taints.append(CORDON_TAINT)
-    tolerations = spec.get("tolerations") or ()
-    untolerated = [taint for taint in taints if not tolerates(tolerations, taint)]
-    hard = [taint for taint in untolerated if taint.get("effect") != "PreferNoSchedule"]
-    return not hard, len(untolerated)
 
 
 def _conflict(left: frozenset[tuple[str, str, int]], right: frozenset[tuple[str, str, int]]) -> bool:

@@ -149,7 +149,7 @@ class ClusterState:
 
     def node_changed(self, info: NodeInfo) -> None:
         """Call after a change of a node's object."""
-        info.forget_static()
+        info.view = None
         self.node_changes += 1
         self.scheduler.node_changed(info)
         self.schedule_needed = True

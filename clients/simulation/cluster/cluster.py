@@ -68,7 +68,7 @@ class SimulatedCluster:
     ) -> None:
         """Restore the cluster from the store or file; read `objects` and start from them only if it holds none.
 
-        store : None = in memory; scheduler : None = one that packs pods densely. Raises `ObjectError`.
+        store : None = in memory; scheduler : None = one that packs pods densely, without chance. Raises `ObjectError`.
         """
         database = Database(store) if store is None or isinstance(store, Path) else store
         self.state = ClusterState(database, scheduler)

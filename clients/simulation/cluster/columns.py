@@ -29,7 +29,8 @@ _GPU = "/gpu"
 class Columns:
     """resource[name] : int64[slots] allocatable, then used; live : bool[slots]; counts[term] : int64[slots]."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_spread: bool = True) -> None:
+        self._default_spread = default_spread
         self.size = _FIRST_SIZE
         self.infos: list[NodeInfo | None] = [None] * self.size
         self.slot_of: dict[str, int] = {}
@@ -113,7 +114,7 @@ class Columns:
         key = (pod.shape_key, pod.key[0], pod.owner_uid)
         found = self._rules.get(key)
         if found is None:
-            found = self._rules[key] = rules_of(pod)
+            found = self._rules[key] = rules_of(pod, self._default_spread)
             for term in found.terms:
                 self._count(term)
         return found

@@ -5,8 +5,9 @@ pod affinity and anti-affinity, zones and attach limits of volumes. Scores, with
 MostAllocated 1, balanced allocation 1, topology spread 2 (with the cluster's default constraints), soft taints 3,
 preferred node affinity 2, preferred pod affinity and anti-affinity 2 (of the pod, and of those on nodes; a required
 affinity of those on nodes counts 1). All nodes are scored, whereas kube-scheduler samples in large clusters; ties are
-broken by a seeded generator. A pod that fits nowhere may preempt others (see `preemption`); on its nominated node no
-pod of a lower priority takes the room. Not simulated: image locality. Terminating pods count until they are gone.
+broken by a seeded generator, or by name. A pod that fits nowhere may preempt others (see `preemption`); on its
+nominated node no pod of a lower priority takes the room. Not simulated: image locality. Terminating pods count until
+they are gone.
 Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, nodeaffinity, interpodaffinity;
 RunFilterPluginsWithNominatedPods.
 """
@@ -66,8 +67,18 @@ class KubeScheduler:
     """The scheduler of a simulated cluster. It is notified of every change of nodes and of their pods, and keeps sums.
     Cost of a choice: O(nodes), some 0.1 ms for 1,000."""
 
-    def __init__(self, seed: int = 0, scoring: Scoring = "LeastAllocated", *, preempts: bool = True) -> None:
-        self._columns = Columns()
+    def __init__(
+        self,
+        seed: int | None = 0,
+        scoring: Scoring = "LeastAllocated",
+        *,
+        preempts: bool = True,
+        default_spread: bool = True,
+    ) -> None:
+        """Set up. seed : of ties, None = the first by name; default_spread : with the cluster's default constraints for
+        pods without topology spread, which would stand against packing.
+        """
+        self._columns = Columns(default_spread)
         self._static: dict[bytes, _Static] = {}
         self._preempts = preempts
         self._volumes: VolumeFilter | None = None
@@ -75,7 +86,7 @@ class KubeScheduler:
         self._priorities: Counter[int] = Counter()
         # Pods for which room is kept, and where.
         self._nominated: dict[PodKey, tuple[SimulatedPod, str]] = {}
-        self._draw = np.random.default_rng(seed)
+        self._draw = None if seed is None else np.random.default_rng(seed)
         self._packs = scoring == "MostAllocated"
 
     def node_changed(self, info: NodeInfo) -> None:
@@ -133,6 +144,9 @@ class KubeScheduler:
             score += _NODE_AFFINITY_WEIGHT * np.floor(MOST_SCORE * preferred / preferred.max())
         score += _POD_AFFINITY_WEIGHT * self._pod_affinity_score(pod, slots)
         best = slots[score == score.max()]
+        if self._draw is None:
+            tied = (info for slot in best if (info := self._columns.infos[int(slot)]) is not None)
+            return min(tied, key=lambda info: info.name)
         return self._columns.infos[int(best[self._draw.integers(len(best))] if len(best) > 1 else best[0])]
 
     def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:

@@ -45,7 +45,7 @@ class ClusterState:
 
     def __init__(self, database: ObjectStore, scheduler: KubeScheduler | None = None) -> None:
         self._database = database
-        self.scheduler = scheduler or KubeScheduler(scoring="MostAllocated")
+        self.scheduler = scheduler or KubeScheduler(None, "MostAllocated", default_spread=False)
         self.volumes = PodVolumes(self)
         self.scheduler.follow_volumes(self.volumes)
         self.now_ms = 0

@@ -113,7 +113,7 @@ def _subject(text: str) -> tuple[str, str]:
 def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> ShownPod:
     """Return the pod. A recorded cluster may break the contract: the planner's error then names table, row and field.
 
-    Errors: UsageError, TrimtabError, ServiceError.
+    Errors: UsageError, TrimtabError.
     """
     try:
         return _existing_pod(view, key)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.differences import difference
 from tests.builders.kubernetes import (
     Json,
     anti_affinity,
@@ -16,7 +17,6 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )  # fmt: skip
 from tests.builders.pod_costs import NUMBER, S, at, term
-from trimtab.common.deltas import Interner, difference
 from trimtab.places import ranks_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.pod_costs import decision
@@ -95,9 +95,7 @@ def decide(kept: CachedSnapshot, asked_for: pb.PlanSettings = SETTINGS, drains: 
 
 def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
     """Return the snapshot after a delta, as the service keeps it."""
-    interner = Interner()
-    delta = difference(interner.intern(before), interner.intern(after), interner)
-    assert delta is not None
+    delta = difference(before, after)
     return CachedSnapshot(apply_delta(kept.snapshot, delta, kept), kept)
 
 

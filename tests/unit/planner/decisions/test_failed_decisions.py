@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from tests.builders.capacity_requests import pod_template
 from tests.builders.capacity_requests import request as capacity_request
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
-from trimtab.clients.planner_client import CHUNK_BYTES
+from trimtab.clients.planner_client import PIECE_BYTES
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.common.rpc.server import Registration, Shell
@@ -277,7 +277,7 @@ def test_the_service_answers_and_counts_and_logs_the_failure(decision: Decision)
     servicer = PlannerServicer(handler, PlannerOptions())
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, "trimtab.v1.Planner")
     payload = message().SerializeToString()
-    assert len(payload) <= CHUNK_BYTES
+    assert len(payload) <= PIECE_BYTES
     with capture_logs() as logs, Shell("test", [registration]) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
 

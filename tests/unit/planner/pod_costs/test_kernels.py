@@ -22,7 +22,6 @@ from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, a
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
 LARGE = st.tuples(st.integers(65, 300), st.integers(1, 10**6)).map(lambda of: [i * of[1] % 97 for i in range(of[0])])
 """A group that is sorted in several runs, with equal keys in it."""
-FLOATS = st.floats(allow_nan=False)
 
 
 def bounds_of(groups: list[list[int]]) -> np.ndarray:

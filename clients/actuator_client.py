@@ -5,24 +5,20 @@ raise `TrimtabError`. Timeouts in seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.followed_status import FollowedStatus
 from trimtab.common.rpc.channel_security import ChannelSecurity
-from trimtab.common.rpc.client import connect, invoke, stream, wait_until_serving
+from trimtab.common.rpc.client import ServiceConnection, stream
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
-T = TypeVar("T")
 
-SERVICE = "trimtab.v1.Actuator"
-
-
-class ActuatorClient:
+class ActuatorClient(ServiceConnection):
     """A connection to one actuator. Use as a context manager."""
+
+    SERVICE = "trimtab.v1.Actuator"
 
     def __init__(
         self,
@@ -35,17 +31,11 @@ class ActuatorClient:
 
         security : None = from the environment (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError.
         """
-        self._channel = connect(address, security)
-        self._policy = policy or RetryPolicy()
-        self._timeout_s = timeout_s
+        super().__init__(address, policy, timeout_s, security)
         # The term of our leadership, sent with orders; 0 = none. Set by the leader election.
         self.epoch: Callable[[], int] = int
         self._stub = actuator_pb2_grpc.ActuatorStub(self._channel)
         self._embedded = actuator_pb2_grpc.EmbeddedClusterStub(self._channel)
-
-    def wait_until_serving(self, timeout_s: float = 30.0) -> None:
-        """Wait until the actuator is ready."""
-        wait_until_serving(self._channel, SERVICE, timeout_s)
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """Return the actuator's capabilities."""
@@ -139,18 +129,3 @@ class ActuatorClient:
         """Set the number of pods of a ReplicaSet in an embedded cluster."""
         request = actuator_pb2.ScaleReplicaSetRequest(namespace=namespace, name=name, replicas=replicas)
         self._invoke(lambda: self._embedded.ScaleReplicaSet(request, timeout=self._timeout_s))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _invoke(self, call: Callable[[], T]) -> T:
-        return invoke(call, self._policy)

@@ -24,6 +24,7 @@ from trimtab.clients.cli.several_clusters import (
     MOST_ADVICE,
     PlannedCluster,
     clusters_advice,
+    currency_of,
     plan_each,
     problems,
     refuse_failed,
@@ -107,17 +108,18 @@ def total_of(planned: Sequence[PlannedCluster]) -> AdviceTotal:
 def _clusters_page(planned: Sequence[PlannedCluster]) -> AnswerPage:
     """Return the sums, the table of the clusters and that of the changes."""
     count = sum(one.answer is not None for one in planned)
-    headline = Sentence(_sums(total_of(planned), count), Style.HEADLINE)
+    headline = Sentence(_sums(total_of(planned), count, currency_of(planned)), Style.HEADLINE)
     return AnswerPage("Advice", (headline, _clusters_table(planned), clusters_advice(planned), *problems(planned)))
 
 
-def _sums(sums: AdviceTotal, count: int) -> str:
+def _sums(sums: AdviceTotal, count: int, currency: str) -> str:
     """Return the sums as sentences."""
     base = f"{sums.base:,}" if sums.base else "None"
     now = f"{base} of {counted(sums.nodes, 'node')} in {counted(count, 'cluster')} can go."
     if not sums.more and not sums.saving_per_hour:
         return f"{now} {NOTHING}"
-    month = "" if sums.saving_per_hour is None else f" ({sums.saving_per_hour * HOURS_A_MONTH:,.0f} a month)"
+    named = f" {currency}" if currency else ""
+    month = "" if sums.saving_per_hour is None else f" ({sums.saving_per_hour * HOURS_A_MONTH:,.0f}{named} a month)"
     return f"{now} With the best changes in each, {sums.more:,} more{month} could."
 
 

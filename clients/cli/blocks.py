@@ -24,15 +24,21 @@ class Style(StrEnum):
     HEADLINE = "bold"
     PLAIN = ""
     MUTED = "dim"
+    GOOD = "green"
+    BAD = "red"
     WARNING = "yellow"
     FAILURE = "bold red"
 
 
 class Sentence(NamedTuple):
-    """A sentence. A headline begins a part of the answer."""
+    """A sentence. A headline begins a part of the answer; indent : columns by which it stands below another one; lead :
+    its first words, which alone stand out, "" = all of it does. Without text it is a gap between paragraphs.
+    """
 
     text: str
     style: Style = Style.PLAIN
+    indent: int = 0
+    lead: str = ""
 
 
 class Facts(NamedTuple):
@@ -217,6 +223,16 @@ def without_empty_columns(table: Table) -> Table:
     lines = tuple(line._replace(cells=tuple(line.cells[at] for at in kept)) for line in table.lines)
     heading = kept.index(table.heading) if table.heading in kept else 0
     return table._replace(columns=tuple(table.columns[at] for at in kept), lines=lines, heading=heading)
+
+
+def led(style: Style, lead: str, text: str) -> Sentence:
+    """Return a sentence of which the first words stand out."""
+    return Sentence(text, style, lead=lead)
+
+
+def plain_text(sentence: Sentence) -> str:
+    """Return a sentence as plain text."""
+    return f"{' ' * sentence.indent}{sentence.lead}{sentence.text}"
 
 
 def rows(cells: Sequence[Sequence[str]]) -> tuple[Line, ...]:

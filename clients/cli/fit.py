@@ -8,19 +8,18 @@ nodes that lack the same resources, the one that comes closest is the example.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
+from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, led, rows
 from trimtab.clients.cli.causes import OF_DEVICES, cause, device_cause, device_kinds
 from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.common.documents.output import escaped
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -38,39 +37,22 @@ class FitOutcome(NamedTuple):
     example: str
 
 
-def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
-    """Print where each kind of pod fits, and what keeps it off the other nodes."""
+def fit_blocks(view: ClusterView, answers: Iterable[planner_pb2.CheckFitResponse]) -> Iterator[Block]:
+    """Yield where each kind of pod fits, and what keeps it off the other nodes."""
     alike: dict[tuple[str, tuple[FitOutcome, ...]], list[str]] = defaultdict(list)
     for answer in answers:
         pod = view.pod(answer.pod)
         if pod is not None:
             alike[pod.owner.uid if pod.owner else "", outcomes(view, pod, answer.nodes)].append(answer.pod)
     if not alike:
-        console.print("No pod is pending.")
-        return
+        yield Sentence("No pod is pending.")
     for (_, found), pods in alike.items():
-        _print_pod(console, pods, found)
-
-
-def _print_pod(console: Console, pods: Sequence[str], found: Sequence[FitOutcome]) -> None:
-    """Print where a kind of pod fits, then a line for each other outcome."""
-    total = sum(one.node_count for one in found)
-    fits = [one for one in found if not one.text]
-    if fits:
-        answer = (
-            f"[green]fits {fits[0].node_count:,} of {counted(total, 'node')}[/green], such as {escape(fits[0].example)}"
-        )
-    else:
-        answer = f"[red]fits none of {counted(total, 'node')}[/red]"
-    console.print(f"[bold]{escape(some(pods, 1))}[/bold] {answer}")
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", no_wrap=True, min_width=6)
-    table.add_column()
-    for one in found:
-        if one.text:
-            table.add_row(f"{one.node_count:,}", f"{escape(one.text)} [dim](on {escape(one.example)})[/dim]")
-    if table.row_count:
-        console.print(table)
+        total = counted(sum(one.node_count for one in found), "node")
+        fits = [one for one in found if not one.text]
+        what = f"fits {fits[0].node_count:,} of {total}, such as {fits[0].example}" if fits else f"fits none of {total}"
+        yield led(Style.HEADLINE, some(pods, 1), f" {what}")
+        lacking = [(f"{one.node_count:,}", f"{one.text} (on {one.example})") for one in found if one.text]
+        yield Table("", ("nodes", "why not"), rows(lacking), sentences=("why not",), heading=1)
 
 
 def outcomes(view: ClusterView, pod: ShownPod, nodes: Sequence[planner_pb2.NodeFit]) -> tuple[FitOutcome, ...]:
@@ -83,7 +65,8 @@ def outcomes(view: ClusterView, pod: ShownPod, nodes: Sequence[planner_pb2.NodeF
         groups.items(), key=lambda pair: (bool(pair[0][0]), -len(pair[1]), pair[0])
     ):
         nearest = min(alike, key=lambda node: _shortage(view, pod, node, lacking)) if lacking else alike[0]
-        found.append(FitOutcome(_text(view, pod, nearest, reasons), len(alike), nearest.node))
+        text = "; ".join(_clause(view, pod, nearest, reason) for reason in reasons)
+        found.append(FitOutcome(text, len(alike), nearest.node))
     return tuple(found)
 
 
@@ -91,11 +74,6 @@ def _shortage(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, lacki
     """Return by what share of the request a node falls short, over all missing resources."""
     free, wanted = view.free(node.node, without=pod), view.requests(pod)
     return sum((wanted[name] - free.get(name, 0)) / max(1, wanted[name]) for name in lacking if name in wanted)
-
-
-def _text(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reasons: Sequence[int]) -> str:
-    """Return every reason with its cause, "" where the pod fits."""
-    return "; ".join(_clause(view, pod, node, reason) for reason in reasons)
 
 
 def _clause(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reason: int) -> str:
@@ -127,9 +105,8 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     with open_planner(options.planner, options.settings) as planner:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:
-            pass
-
-            print_fits(stdout_console(), ClusterView(snapshot), answers)
+            page = AnswerPage("", tuple(fit_blocks(ClusterView(snapshot), answers)))
+            print_page(stdout_console(), page, verbose=True)
         elif options.output is Format.YAML:
             rows = [row for answer in answers for row in _rows(answer)]
             print_document(rows, Format.YAML)

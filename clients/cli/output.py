@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 from google.protobuf.message import Message
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
@@ -80,13 +79,6 @@ def stdout_console() -> Console:
     """Return the console for answers; without a terminal it is 120 columns wide unless COLUMNS is set."""
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return SafeConsole(soft_wrap=False, width=width, highlight=False, emoji=False)
-
-
-def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print lines of rich text; a long indented line continues with the same indentation."""
-    for line in lines:
-        text = line.lstrip(" ")
-        console.print(Padding(text, (0, 0, 0, len(line) - len(text)), expand=False) if text != line else line)
 
 
 _NOTES: ContextVar[list[str] | None] = ContextVar("notes", default=None)

@@ -1,9 +1,11 @@
 """Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table as RichTable
 
 from trimtab.clients.cli.amounts import counted, shown_of
@@ -24,6 +26,8 @@ from trimtab.clients.cli.blocks import (
 )
 
 _STYLES = {NOW: "green", NO_PODS: "dim", "all": "bold"}
+_CODE = re.compile(r" \(([A-Z][A-Z0-9]*_[A-Z0-9_, ]*)\)")
+"""Names of the contract behind their clauses."""
 _SHORT = 14
 """Longest text, in letters, that is not broken."""
 
@@ -38,13 +42,13 @@ def print_page(console: Console, page: AnswerPage, *, verbose: bool = False) -> 
 
 
 def printed(blocks: Iterable[Block], *, verbose: bool = False) -> Iterator[RenderableType]:
-    """Yield blocks line by line; a headline, a table and what to change follow an empty line."""
+    """Yield blocks line by line; a headline, a table with a title and what to change follow an empty line."""
     is_first = True
     for block in blocks:
         parts = list(_parts(block, verbose))
         if not parts:
             continue
-        is_part = not isinstance(block, Sentence) or block.style is Style.HEADLINE
+        is_part = block.style is Style.HEADLINE if isinstance(block, Sentence) else getattr(block, "title", "-") != ""
         if is_part and not is_first:
             yield ""
         yield from parts
@@ -53,7 +57,7 @@ def printed(blocks: Iterable[Block], *, verbose: bool = False) -> Iterator[Rende
 
 def _parts(block: Block, verbose: bool) -> Iterator[RenderableType]:
     if isinstance(block, Sentence):
-        yield _styled(block.text, block.style)
+        yield _sentence(block)
     elif isinstance(block, Table):
         if block.lines and (verbose or not block.is_extra):
             yield table_on_terminal(block, verbose=verbose)
@@ -129,6 +133,13 @@ def _changes(block: ChangeList, verbose: bool) -> RichTable:
 
 def _table(title: str) -> RichTable:
     return RichTable(title=escape(title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0))
+
+
+def _sentence(one: Sentence) -> RenderableType:
+    """Return a sentence; a long indented one continues with the same indentation."""
+    lead, text = (one.lead, escape(one.text)) if one.lead else (one.text, "")
+    shown = _CODE.sub(r" [dim](\1)[/dim]", f"{_styled(lead, one.style)}{text}")
+    return Padding(shown, (0, 0, 0, one.indent), expand=False) if one.indent else shown
 
 
 def _styled(text: str, style: Style) -> str:

@@ -49,7 +49,7 @@ _USE: Final = "objects as they are read"
 
 
 def decoded_bytes(text: bytes) -> int:
-    """Return the most memory that an object takes once decoded: texts, lists and structs have headers."""
+    """Return the most memory that objects take once decoded: texts, lists and structs have headers."""
     strings = text.count(b'"') // 2
     return 2 * len(text) + 80 * strings + 300 * text.count(b"{") + 100 * text.count(b"[")
 
@@ -157,7 +157,7 @@ class ObjectReader:
 
     def _put_batch(self, batch: list[Raw]) -> None:
         self._check()
-        size = sum(decoded_bytes(bytes(text)) for text in batch)
+        size = decoded_bytes(b"".join(batch))
         self._reserve(size, _USE)
         self._json.add(batch)
         self._take(size)

@@ -16,6 +16,7 @@ from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, Rates, no
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.places import moves_by_node, on_new_nodes
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 
 _REMEDY: Final = "--prices gives yours"
@@ -97,6 +98,10 @@ class Costs:
     def amount(self, per_hour: float) -> str:
         """Return an amount of money with its currency, if that is told."""
         return f"{money(per_hour)}{self.named}"
+
+    def rate(self, per_hour: float, *, decimals: int = 0) -> str:
+        """Return an amount by the hour, with its currency, and by the month."""
+        return f"{self.amount(per_hour)} an hour, {HOURS_A_MONTH * per_hour:,.{decimals}f} a month"
 
     @property
     def named(self) -> str:

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.markup import escape
 
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import taint_text
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.timers import remaining_s, threshold
@@ -170,91 +170,97 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
     }
 
 
-def node_lines(explanation: NodeExplanation, *, is_replaced: bool = False) -> Iterator[str]:
-    """Yield the explanation as lines of rich text. is_replaced : another decision lets the node go."""
+def node_sentences(explanation: NodeExplanation, *, is_replaced: bool = False) -> Iterator[Sentence]:
+    """Yield the explanation as sentences. is_replaced : another decision lets the node go."""
     view, name = explanation.view, explanation.name
     node, pods = view.nodes[name], view.pods_on(name)
-    group = f"of node group [cyan]{escape(node.node_group)}[/cyan]" if node.node_group else "of no node group"
+    group = f"of node group {node.node_group}" if node.node_group else "of no node group"
     state = ", ".join(
         text
         for text, holds in (("not ready", not node.ready), ("cordoned", node.unschedulable))
         if holds
     )  # fmt: skip
-    yield f"[bold]Node {escape(name)}[/bold], {group}, with {counted(len(pods), 'pod')}{'; ' + state if state else ''}."
+    yield led(
+        Style.HEADLINE, f"Node {name}", f", {group}, with {counted(len(pods), 'pod')}{'; ' + state if state else ''}."
+    )
     taints = ", ".join(taint_text(view, taint) for taint in node.taints)
     if taints:
-        yield f"Taints: {escape(taints)}."
+        yield Sentence(f"Taints: {taints}.")
     free, has = view.free(name), view.allocatable(name)
     shown = [resource for resource in ("cpu", "memory") if has.get(resource)]
     parts = [f"{amount(one, has[one] - free[one])} of {named_amount(one, has[one])} requested" for one in shown]
-    yield f"{'; '.join(parts)}." if parts else "It has no allocatable cpu or memory."
-    yield ""
+    yield Sentence(f"{'; '.join(parts)}." if parts else "It has no allocatable cpu or memory.")
+    yield Sentence("")
     if explanation.verdict.fate in GOES:
-        yield from _going_lines(explanation)
+        yield from _going_sentences(explanation)
     elif explanation.verdict.reason:
-        yield from _staying_lines(explanation, is_replaced)
+        yield from _staying_sentences(explanation, is_replaced)
     else:
-        yield f"The plan does not mention it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
+        yield Sentence(f"The plan does not mention it: {explanation.decision.detail or 'scale-down was not tried'}.")
 
 
-def _going_lines(explanation: NodeExplanation) -> Iterator[str]:
+def _going_sentences(explanation: NodeExplanation) -> Iterator[Sentence]:
     """Yield that the node can go, when, and where its pods would go."""
     now_ns, since_ns = explanation.now.ToNanoseconds(), explanation.verdict.since.ToNanoseconds()
     verdict = explanation.verdict
     used = f"utilization {percent(verdict.utilization)}, candidates have at most {percent(explanation.threshold)}"
     since = f", and has been unneeded for {duration((now_ns - since_ns) / 1e9)}" if now_ns > since_ns else ""
-    yield f"[green]It is not needed[/green] ({used}){since}."
+    yield led(Style.GOOD, "It is not needed", f" ({used}){since}.")
     if explanation.goes_now:
         kind = "it is empty" if explanation.name in explanation.decision.delete_empty else "after a drain"
-        detail = f": {escape(verdict.detail)}" if verdict.detail else ""
-        yield f"[green bold]It goes now[/green bold], {kind}{detail}."
+        detail = f": {verdict.detail}" if verdict.detail else ""
+        yield led(Style.GOOD, "It goes now", f", {kind}{detail}.")
     else:
-        why = escape(verdict.detail or verdict.why)
-        yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(verdict.reason)})[/dim]."
+        why = verdict.detail or verdict.why
+        yield Sentence(f"It does not go now: {why} ({_NodeReason.Code.Name(verdict.reason)}).")
         if verdict.wave > 1:
-            yield f"It goes in wave {verdict.wave}: once pods evicted before it run again, budgets allow more."
+            yield Sentence(
+                f"It goes in wave {verdict.wave}: once pods evicted before it run again, budgets allow more."
+            )
         remaining = remaining_s(verdict, now_ns)
         if remaining > 0:
             whole = duration((verdict.goes_at.ToNanoseconds() - since_ns) / 1e9)
-            yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
+            yield Sentence(f"It has to stay unneeded for {duration(remaining)} more (of {whole}).")
     if explanation.moves:
-        yield ""
-        yield f"Its {counted(len(explanation.moves), 'pod')} would move, with room for all at the same time, to:"
+        yield Sentence("")
+        yield Sentence(
+            f"Its {counted(len(explanation.moves), 'pod')} would move, with room for all at the same time, to:"
+        )
         for pod, destination in sorted(explanation.moves.items()):
-            yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
+            yield Sentence(f"{pod} → {destination}", indent=2)
 
 
-def _staying_lines(explanation: NodeExplanation, is_replaced: bool) -> Iterator[str]:
+def _staying_sentences(explanation: NodeExplanation, is_replaced: bool) -> Iterator[Sentence]:
     """Yield that the node stays, why, and which pod is in the way."""
     node = explanation.verdict
     code = _NodeReason.Code.Name(node.reason)
     what = "Scale-down keeps it" if is_replaced else "It stays"
-    yield f"[red]{what}[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
+    yield led(Style.BAD, what, f": {NODE_SENTENCES[node.reason]} ({code}).")
     if node.reason == _NodeReason.NOT_UNDERUTILIZED:
         most = percent(explanation.threshold)
-        yield f"Its utilization is {percent(node.utilization)}; candidates have at most {most}."
+        yield Sentence(f"Its utilization is {percent(node.utilization)}; candidates have at most {most}.")
     elif node.reason == _NodeReason.NODE_GROUP_MIN_SIZE_REACHED:
-        yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
+        yield Sentence(f"It is in {group_text(explanation.view, explanation.name)}.")
     elif node.HasField("utilization"):
-        yield f"Its utilization is {percent(node.utilization)}."
-    yield from _blocking_lines(explanation)
+        yield Sentence(f"Its utilization is {percent(node.utilization)}.")
+    yield from _blocking_sentences(explanation)
     if node.detail:
-        yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
+        yield Sentence(f"{node.detail[:1].upper()}{node.detail[1:]}.")
     for reason, count in sorted(node.predicate_failure_counts.items(), key=lambda pair: (-pair[1], pair[0])):
-        yield f"  {counted(count, 'node')}: {clause_of(reason)} [dim]({escape(reason)})[/dim]"
-    yield from _other_pod_lines(explanation)
+        yield Sentence(f"{counted(count, 'node')}: {clause_of(reason)} ({reason})", indent=2)
+    yield from _other_pod_sentences(explanation)
 
 
-def _other_pod_lines(explanation: NodeExplanation) -> Iterator[str]:
+def _other_pod_sentences(explanation: NodeExplanation) -> Iterator[Sentence]:
     """Yield what would happen to the pods of the node that do not block it, the worst first."""
     others = [one for one in explanation.pods if one.state is not PodState.BLOCKS]
     if not others:
         return
-    yield ""
+    yield Sentence("")
     whose = "Its pods" if len(others) == len(explanation.pods) else "Its other pods"
-    yield f"{whose}: {', '.join(_numbers(others))}."
+    yield Sentence(f"{whose}: {', '.join(_numbers(others))}.")
     for one in others:
-        yield f"  {escape(one.key)} {one.state.value}"
+        yield Sentence(f"{one.key} {one.state.value}", indent=2)
 
 
 def _numbers(pods: Sequence[NodePod]) -> Iterator[str]:
@@ -265,29 +271,29 @@ def _numbers(pods: Sequence[NodePod]) -> Iterator[str]:
             yield f"{counts[state]:,} {singular if counts[state] == 1 else plural}"
 
 
-def _blocking_lines(explanation: NodeExplanation) -> Iterator[str]:
+def _blocking_sentences(explanation: NodeExplanation) -> Iterator[Sentence]:
     """Yield the pods that are in the way: the one that has no place, or all that must not be evicted."""
     node = explanation.verdict
     every = sorted(node.blocking_pods, key=lambda one: (-len(one.reasons), one.pod))
     if node.blocking_pod and node.blocking_pod not in {one.pod for one in every}:
-        yield from _pod_lines(explanation, node.blocking_pod, node.blocking_reason)
+        yield from _pod_sentences(explanation, node.blocking_pod, node.blocking_reason)
     if len(every) > 1:
-        yield f"{counted(len(every), 'pod')} of it must not be evicted:"
+        yield Sentence(f"{counted(len(every), 'pod')} of it must not be evicted:")
     for one in every:
-        for line in _pod_lines(explanation, one.pod, one.reason):
-            yield f"  {line}" if len(every) > 1 else line
+        for line in _pod_sentences(explanation, one.pod, one.reason):
+            yield line._replace(indent=2 if len(every) > 1 else 0)
         for reason in one.reasons[1:]:
-            why = f"It also {POD_SENTENCES[reason]} [dim]({_PodReason.Code.Name(reason)})[/dim]."
-            yield f"    {why}" if len(every) > 1 else f"  {why}"
+            why = f"It also {POD_SENTENCES[reason]} ({_PodReason.Code.Name(reason)})."
+            yield Sentence(why, indent=4 if len(every) > 1 else 2)
 
 
-def _pod_lines(
+def _pod_sentences(
     explanation: NodeExplanation, pod: str, reason: "reason_pb2.BlockingPodReason.Code.ValueType"
-) -> Iterator[str]:
+) -> Iterator[Sentence]:
     """Yield why a pod is in the way, and the budgets that keep it from being evicted."""
     code = _PodReason.Code.Name(reason)
-    why = f"{POD_SENTENCES[reason]} [dim]({code})[/dim]" if reason else "is in the way"
-    yield f"Pod [cyan]{escape(pod)}[/cyan] {why}."
+    why = f"{POD_SENTENCES[reason]} ({code})" if reason else "is in the way"
+    yield Sentence(f"Pod {pod} {why}.")
     if reason in (_PodReason.NOT_ENOUGH_PDB, _PodReason.SEVERAL_BUDGETS):
         text = budget_text(explanation.view, pod)
-        yield f"{escape(text[:1].upper() + text[1:])}."
+        yield Sentence(f"{text[:1].upper() + text[1:]}.")

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from trimtab.clients.cli.amounts import amount, named_amount, some
-from trimtab.clients.cli.answers.answer import PlanAnswer, money
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, rows
-from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import clauses
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -61,7 +60,7 @@ def _price(answer: PlanAnswer) -> str:
     hour = answer.response.slack.price_per_hour
     if not hour:  # unknown, or nothing
         return ""
-    return f", which costs {answer.costs.amount(hour)} an hour, {money(HOURS_A_MONTH * hour)} a month"
+    return f", which costs {answer.costs.rate(hour, decimals=2)}"
 
 
 def _table(placeholders: Sequence[plan_pb2.Placeholder], every: bool) -> Table:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, growth_document, refusal_lines
+from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, growth_document, refusal_sentences
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
@@ -99,25 +98,25 @@ def gang_document(explanation: GangExplanation) -> dict[str, Any]:
     }
 
 
-def gang_lines(view: ClusterView, explanation: GangExplanation) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
+def pod_group_sentences(view: ClusterView, explanation: GangExplanation) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
     group = explanation.group
-    yield f"[bold]Pod group {escape(explanation.key)}[/bold] {escape(_needs(view, group))}."
-    yield f"Of its pods, {len(explanation.running):,} are on nodes and {len(explanation.waiting):,} wait."
+    yield led(Style.HEADLINE, f"Pod group {explanation.key}", f" {_needs(view, group)}.")
+    yield Sentence(f"Of its pods, {len(explanation.running):,} are on nodes and {len(explanation.waiting):,} wait.")
     if group.problem:
-        yield f"[red]It cannot be read, so its pods wait[/red]: {escape(group.problem)}"
+        yield led(Style.BAD, "It cannot be read, so its pods wait", f": {group.problem}")
     elif explanation.result is not None:
-        yield escape(f"Gang {gang_sentence(explanation.result)}")
+        yield Sentence(f"Gang {gang_sentence(explanation.result)}")
     elif explanation.waiting and group.policy == pb.PodGroupPolicy.BASIC:
-        yield "Its pods get their places one by one."
+        yield Sentence("Its pods get their places one by one.")
     for text, pods in _by_place(explanation):
-        yield escape(f"  {counted(len(pods), 'pod')}: {text} ({some(pods)})")
+        yield Sentence(f"{counted(len(pods), 'pod')}: {text} ({some(pods)})", indent=2)
     for count, growth in explanation.kinds:
         if not growth.reasons:
             continue
         alike = f"{counted(count, 'pod')} like {growth.pod.key}" if count > 1 else f"pod {growth.pod.key}"
-        yield escape(f"No place for {alike}:")
-        yield from refusal_lines(growth)
+        yield Sentence(f"No place for {alike}:")
+        yield from refusal_sentences(growth)
 
 
 def _needs(view: ClusterView, group: pb.PodGroup) -> str:

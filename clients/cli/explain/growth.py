@@ -7,25 +7,24 @@ would help.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import amount, counted, maximum, named_amount, some
-from trimtab.clients.cli.answers.answer import money
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import OF_DEVICES, cause, domains_cause
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.places import destinations, is_upcoming, node_group
-from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -41,7 +40,7 @@ class GrowthExplanation:
     """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `Shortfall`; `helping` are
     the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's; `device_causes` : why
     claims get no devices on a new node, by node group; `held` : what holds the room of existing nodes that the pod
-    would fit, by node.
+    would fit, by node; `costs` : prices, for their currency.
     """
 
     view: ClusterView
@@ -50,8 +49,9 @@ class GrowthExplanation:
     reasons: Mapping[str, int]
     predicates: Mapping[str, int]
     helping: tuple[str, ...]
-    device_causes: Mapping[str, str] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
+    device_causes: Mapping[str, str]
+    held: Mapping[str, str]
+    costs: Costs
 
     @property
     def split(self) -> plan_pb2.ScaleUpSplit | None:
@@ -71,9 +71,16 @@ class GrowthExplanation:
 
 
 def explain_growth(
-    planner: PlannerAccess, view: ClusterView, pod: ShownPod, request: plan_pb2.PlanRequest, fits: Collection[str] = ()
+    planner: PlannerAccess,
+    view: ClusterView,
+    pod: ShownPod,
+    request: plan_pb2.PlanRequest,
+    fits: Collection[str] = (),
+    prices: Prices | None = None,
 ) -> GrowthExplanation:
-    """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it, if none is held."""
+    """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it, if none is held;
+    prices : of a file.
+    """
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     decisions = default_decisions(request.settings, view.snapshot)
@@ -89,8 +96,9 @@ def explain_growth(
     predicates = refusals.failed_predicates
     lacking = [group for group, failed in sorted(predicates.items()) if failed in OF_DEVICES]
     causes = device_causes_on_new_nodes(planner, view, pod, lacking, request)
+    held, costs = _held(answer, fits), Costs(answer, view, prices)
     return GrowthExplanation(
-        view, pod, decision, refusals.reasons, predicates, tuple(sorted(helping)), causes, _held(answer, fits)
+        view, pod, decision, refusals.reasons, predicates, tuple(sorted(helping)), causes, held, costs
     )
 
 
@@ -140,75 +148,77 @@ def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
     }
 
 
-def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
+def growth_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
     decision, key = explanation.decision, explanation.pod.key
     split = explanation.split
     gang = gang_of(explanation.view, explanation.pod, decision)
     if gang is not None:
-        yield escape(f"Gang {gang_sentence(gang)}")
+        yield Sentence(f"Gang {gang_sentence(gang)}")
     if explanation.place and not node_group(explanation.place):
-        node = escape(explanation.place)
-        yield f"[green]No node is added for it[/green]: with all pending pods placed, it fits [cyan]{node}[/cyan]."
+        yield led(
+            Style.GOOD, "No node is added for it", f": with all pending pods placed, it fits {explanation.place}."
+        )
         if key in decision.after_new_nodes:
-            yield (
+            yield Sentence(
                 "It can be bound there only after pods run on the nodes added for others: its topology spread, "
                 "affinity or gang depends on them."
             )
     elif is_upcoming(explanation.place):
-        group = escape(node_group(explanation.place))
-        yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] is already adding."
+        group = node_group(explanation.place)
+        yield led(Style.GOOD, "No node is added for it", f": it fits a node that {group} is already adding.")
     elif explanation.skipped:
         why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(explanation.skipped)]
         code = reason_pb2.SkippedPodReason.Code.Name(explanation.skipped)  # type: ignore[arg-type]
-        yield f"[yellow]No node is added for it[/yellow]: {why} [dim]({code})[/dim]."
+        yield led(Style.WARNING, "No node is added for it", f": {why} ({code}).")
     elif split is not None:
-        yield from _split_lines(explanation, split)
+        yield from _split_sentences(explanation, split)
     elif explanation.reasons:
         filled = any(_is_filled(explanation, group) for group in explanation.reasons)
-        yield f"[red]No node group {'has room left for' if filled else 'helps'} it[/red]:"
+        yield led(Style.BAD, f"No node group {'has room left for' if filled else 'helps'} it", ":")
     elif not explanation.view.snapshot.node_groups:
-        yield "[red]No node group helps it[/red]: the input has none."
+        yield led(Style.BAD, "No node group helps it", ": the input has none.")
     else:
-        yield f"Scale-up does not mention it{': ' + escape(decision.detail) if decision.detail else ''}."
-    yield from _held_lines(explanation)
-    yield from refusal_lines(explanation)
+        yield Sentence(f"Scale-up does not mention it{': ' + decision.detail if decision.detail else ''}.")
+    yield from _held_sentences(explanation)
+    yield from refusal_sentences(explanation)
 
 
-def _held_lines(explanation: GrowthExplanation) -> Iterator[str]:
+def _held_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
     """Yield what holds room that the pod would fit, unless it gets a place on an existing node."""
     if not explanation.place or node_group(explanation.place):
         for node, holder in explanation.held.items():
-            yield f"  Room on [cyan]{escape(node)}[/cyan], which kubectl shows as free, is held for {escape(holder)}."
+            yield Sentence(f"Room on {node}, which kubectl shows as free, is held for {holder}.", indent=2)
 
 
-def refusal_lines(explanation: GrowthExplanation) -> Iterator[str]:
-    """Yield why the node groups that would not help do not, as lines of rich text."""
+def refusal_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
+    """Yield why the node groups that would not help do not, as sentences."""
     for (reason, text), groups in _alike(explanation):
         failed = explanation.predicates.get(groups[0])
         code = _Predicate.Code.Name(failed) if failed else _Reason.Code.Name(reason)  # type: ignore[arg-type]
-        yield f"  {counted(len(groups), 'node group')} ({escape(some(groups))}): {escape(text)} [dim]({code})[/dim]"
+        yield Sentence(f"{counted(len(groups), 'node group')} ({some(groups)}): {text} ({code})", indent=2)
 
 
-def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -> Iterator[str]:
+def _split_sentences(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -> Iterator[Sentence]:
     """Yield which group grows for the pod, the cost, which other groups would help, and why they lost."""
     group = split.node_group
     count, most = split.new_size - split.current_size, maximum(split.max_size)
-    yield (
-        f"[green]Node group [cyan]{escape(group)}[/cyan] grows for it[/green], from {split.current_size:,} to "
-        f"{counted(split.new_size, 'node')}{f' (at most {most})' if most else ''}: "
-        f"{chosen_because(explanation.decision, group)}."
+    yield led(
+        Style.GOOD,
+        f"Node group {group} grows for it",
+        f", from {split.current_size:,} to {counted(split.new_size, 'node')}{f' (at most {most})' if most else ''}: "
+        f"{chosen_because(explanation.decision, group)}.",
     )
     beside = list(destinations(explanation.decision.places).values()).count(explanation.place) - 1
     shared = f"It shares its new node with {counted(beside, 'pod')}." if beside > 0 else "It is alone on its new node."
     price = split.price_per_hour / count if count else 0.0
-    each = f" Such a node costs {money(price)} an hour, {HOURS_A_MONTH * price:,.0f} a month." if price else ""
-    yield f"{shared}{each}"
+    each = f" Such a node costs {explanation.costs.rate(price)}." if price else ""
+    yield Sentence(f"{shared}{each}")
     others = [one for one in explanation.helping if one != group]
     for one in others:
-        yield f"  [cyan]{escape(one)}[/cyan] would also help: {_not_taken(explanation.decision, one)}"
+        yield Sentence(f"{one} would also help: {_not_taken(explanation.decision, one)}", indent=2)
     if any(one not in explanation.helping for one in explanation.reasons):
-        yield "Other node groups would not help:"
+        yield Sentence("Other node groups would not help:")
 
 
 def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:

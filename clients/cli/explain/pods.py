@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted, named_amount, some
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import OF_DEVICES, cause, device_causes
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.reason_texts import clause_of
@@ -111,43 +110,45 @@ def pod_document(explanation: PodExplanation) -> dict[str, Any]:
     }
 
 
-def pod_lines(explanation: PodExplanation) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
+def pod_sentences(explanation: PodExplanation) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
     pod = explanation.pod
     owner = f", of {pod.owner.kind} {pod.owner.name}" if pod.owner else ""
-    yield f"[bold]Pod {escape(pod.key)}[/bold]{escape(owner)} {_where(pod)}."
+    yield led(Style.HEADLINE, f"Pod {pod.key}", f"{owner} {_where(pod)}.")
     asks = ", ".join(named_amount(name, value) for name, value in explanation.requests.items())
-    yield f"It requests {escape(asks) or 'no resources'}."
-    yield ""
-    yield from fit_lines(explanation)
+    yield Sentence(f"It requests {asks or 'no resources'}.")
+    yield Sentence("")
+    yield from fit_sentences(explanation)
 
 
 def _where(pod: ShownPod) -> str:
     """Describe whether the pod has a node."""
     if pod.phase in _PHASES:
         return f"{_PHASES[pb.PodPhase.Code.ValueType(pod.phase)]} and takes no room"
-    return f"runs on [cyan]{escape(pod.node)}[/cyan]" if pod.node else "waits for a node"
+    return f"runs on {pod.node}" if pod.node else "waits for a node"
 
 
-def fit_lines(explanation: PodExplanation) -> Iterator[str]:
+def fit_sentences(explanation: PodExplanation) -> Iterator[Sentence]:
     """Yield which nodes the pod fits, and why not the others."""
     total, fits = counted(explanation.node_count, "node"), explanation.fits
     if not explanation.node_count:
-        yield "There are no nodes."
+        yield Sentence("There are no nodes.")
         return
     if fits:
         others = " (its own among them)" if explanation.pod.node in fits and len(fits) > 1 else ""
-        yield f"[green]It fits {len(fits):,} of {total}[/green]{others}: {escape(some(fits, 5))}."
+        yield led(Style.GOOD, f"It fits {len(fits):,} of {total}", f"{others}: {some(fits, 5)}.")
     else:
-        yield f"[red]It fits none of {total}.[/red]"
+        yield Sentence(f"It fits none of {total}.", Style.BAD)
     if explanation.not_ready:
-        names = escape(some(explanation.not_ready, 5))
-        yield f"  Not ready, so no plan moves a pod there, although no taint excludes the scheduler: {names}."
+        names = some(explanation.not_ready, 5)
+        told = "Not ready, so no plan moves a pod there, although no taint excludes the scheduler"
+        yield Sentence(f"{told}: {names}.", indent=2)
     for refusal in explanation.refusals:
         why = clause_of(refusal.reason)
-        yield f"  {counted(len(refusal.nodes), 'node')}: {why} [dim]({refusal.reason})[/dim]"
+        yield Sentence(f"{counted(len(refusal.nodes), 'node')}: {why} ({refusal.reason})", indent=2)
         for text, nodes in refusal.causes[:3]:
-            yield f"    {escape(text)} [dim]({escape(some(nodes))})[/dim]"
+            yield Sentence(f"{text} ({some(nodes)})", indent=4)
         if len(refusal.causes) > 3:
             rest = sum(len(nodes) for _, nodes in refusal.causes[3:])
-            yield f"    [dim]… and {counted(rest, 'node')} more, each with its own figures (-o json shows them)[/dim]"
+            more = f"… and {counted(rest, 'node')} more, each with its own figures (-o json shows them)"
+            yield Sentence(more, Style.MUTED, indent=4)

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.answer import money
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
-from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Limit = reason_pb2.ReplacementLimit
@@ -28,7 +26,7 @@ _Limit = reason_pb2.ReplacementLimit
 class ReplacedNodeExplanation:
     """The replacement of a node; at most one of `leaving` and `kept` is set, and none for a node that scale-down
     removes. `name` : of the node; is_asked : whether plans of this cluster replace nodes without being told to; wave :
-    number of the wave in which it leaves, 0 = it does not leave.
+    number of the wave in which it leaves, 0 = it does not leave; costs : prices, for their currency.
     """
 
     name: str
@@ -37,6 +35,7 @@ class ReplacedNodeExplanation:
     wave: int
     leaving: plan_pb2.ReplacedNode | None
     kept: plan_pb2.NotReplaced | None
+    costs: Costs
 
     @cached_property
     def moves(self) -> dict[str, str]:
@@ -57,13 +56,15 @@ def has_price(view: ClusterView, name: str) -> bool:
     return view.nodes[name].node_group in view.groups and view.price(name) is not None
 
 
-def explain_replacement(name: str, answer: plan_pb2.PlanResponse, *, is_asked: bool) -> ReplacedNodeExplanation:
+def explain_replacement(
+    name: str, answer: plan_pb2.PlanResponse, costs: Costs, *, is_asked: bool
+) -> ReplacedNodeExplanation:
     """Find a node in the decision."""
     decision = answer.replacement
     found = ((at, one) for at, wave in enumerate(decision.waves, 1) for one in wave.leaving if one.node == name)
     wave, leaving = next(found, (0, None))
     kept = next((one.not_replaced for one in not_replaced(answer) if one.node == name), None)
-    return ReplacedNodeExplanation(name, decision, is_asked, wave, leaving, kept)
+    return ReplacedNodeExplanation(name, decision, is_asked, wave, leaving, kept, costs)
 
 
 def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]:
@@ -80,48 +81,48 @@ def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]
     }
 
 
-def replacement_lines(explanation: ReplacedNodeExplanation) -> Iterator[str]:
-    """Yield the explanation as lines of rich text; nothing for a node that scale-down removes."""
+def replacement_sentences(explanation: ReplacedNodeExplanation) -> Iterator[Sentence]:
+    """Yield the explanation as sentences; nothing for a node that scale-down removes."""
     if explanation.leaving is not None:
-        yield from _leaving_lines(explanation, explanation.leaving)
+        yield from _leaving_sentences(explanation, explanation.leaving)
     elif explanation.kept is not None:
-        yield from _kept_lines(explanation, explanation.kept)
+        yield from _kept_sentences(explanation, explanation.kept)
 
 
-def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.ReplacedNode) -> Iterator[str]:
+def _leaving_sentences(explanation: ReplacedNodeExplanation, node: plan_pb2.ReplacedNode) -> Iterator[Sentence]:
     """Yield in which wave it leaves, by what it is replaced, and where its pods would go."""
     wave = explanation.decision.waves[explanation.wave - 1]
     others, count = len(wave.leaving) - 1, len(wave.new_nodes)
     nodes = "this node" + (f" and {counted(others, 'other')}" if others else "")
-    price = money(sum(one.price_per_hour for one in wave.new_nodes))
-    new = f"{counted(count, 'new node')} ({escape(groups_text(wave))}, {price} an hour)"
+    amount = explanation.costs.amount
+    price = amount(sum(one.price_per_hour for one in wave.new_nodes))
+    new = f"{counted(count, 'new node')} ({groups_text(wave)}, {price} an hour)"
     if not explanation.is_asked:
         what = f"With `--decision replacement`, {f'{new} would replace {nodes}' if count else f'{nodes} would leave'}"
     elif count:
         what = f"{new} {'replaces' if count == 1 else 'replace'} {nodes}"
     else:
         what = f"T{nodes[1:]} {'leave' if others else 'leaves'}"
-    saved = f"{money(wave.saving_per_hour)} an hour, {wave.saving_per_hour * HOURS_A_MONTH:,.0f} a month"
     number = f"wave {explanation.wave} of {len(explanation.decision.waves)}"
-    yield f"[green]{what}[/green] in {number}, saving {saved}. It costs {money(node.price_per_hour)} an hour now."
+    saving = explanation.costs.rate(wave.saving_per_hour)
+    yield led(Style.GOOD, what, f" in {number}, saving {saving}. It costs {amount(node.price_per_hour)} an hour now.")
     if explanation.wave > 1:
-        yield f"The wave begins once the pods of wave {explanation.wave - 1} run again."
+        yield Sentence(f"The wave begins once the pods of wave {explanation.wave - 1} run again.")
     for to, count in Counter(sorted(explanation.moves.values())).most_common():
-        yield f"  {counted(count, 'pod')} → [cyan]{escape(to)}[/cyan]"
+        yield Sentence(f"{counted(count, 'pod')} → {to}", indent=2)
 
 
-def _kept_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.NotReplaced) -> Iterator[str]:
+def _kept_sentences(explanation: ReplacedNodeExplanation, node: plan_pb2.NotReplaced) -> Iterator[Sentence]:
     """Yield the condition that keeps it, and what replacing it alone would save at most without it."""
     decision, code = explanation.decision, _Limit.Code.Name(node.reason)
     what = "It is not replaced" if explanation.is_asked else "`--decision replacement` would not replace it"
-    yield f"[yellow]{what}[/yellow]: {escape(node.why)} [dim]({code})[/dim]."
+    yield led(Style.WARNING, what, f": {node.why} ({code}).")
     if node.blocking_pod:
-        yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] is in the way."
+        yield Sentence(f"Pod {node.blocking_pod} is in the way.")
     if node.reason == _Limit.NOTHING_CHEAPER or not node.saving_per_hour:
-        yield "Its pods find no room elsewhere for less than it costs."
+        yield Sentence("Its pods find no room elsewhere for less than it costs.")
         return
-    month = f"{node.saving_per_hour * HOURS_A_MONTH:,.0f} a month"
     lifted = "With that" if node.reason == _Limit.NOT_EVALUATED else "Without that condition"
-    yield f"{lifted}, replacing it alone would save at most {money(node.saving_per_hour)} an hour, {month}."
+    yield Sentence(f"{lifted}, replacing it alone would save at most {explanation.costs.rate(node.saving_per_hour)}.")
     if not decision.waves and decision.detail:
-        yield f"As a whole: {escape(outcome_text(decision))}."
+        yield Sentence(f"As a whole: {outcome_text(decision)}.")

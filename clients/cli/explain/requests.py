@@ -2,33 +2,20 @@
 
 from collections.abc import Iterator
 
-from rich.markup import escape
-
 from trimtab.clients.cli.answers.capacity_requests import OUTCOMES
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.output import Format, as_document, print_document, print_lines, stdout_console
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 
 
-def print_request(
-    planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest, output: Format
-) -> None:
-    """Print the explanation of a request. key : "namespace/name". Errors: UsageError."""
-    one = _answer(planner, view, key, request)
-    if output is not Format.TABLE:
-        print_document(as_document(one), output)
-        return
-    print_lines(stdout_console(), request_lines(one))
-
-
-def _answer(
+def answer_to_request(
     planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest
 ) -> plan_pb2.CapacityRequestAnswer:
-    """Ask the planner for the answer to one request."""
+    """Ask the planner for the answer to one request. key : "namespace/name". Errors: UsageError."""
     known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}
     if key not in known:
         raise UsageError(f"there is no ProvisioningRequest {key} in these files")
@@ -48,17 +35,17 @@ def _answer(
     )
 
 
-def request_lines(one: plan_pb2.CapacityRequestAnswer) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
-    name = escape(f"{one.namespace}/{one.name}")
-    yield f"[bold]ProvisioningRequest {name}[/bold] {OUTCOMES[one.outcome]}."
-    yield escape(f"  {one.detail}")
+def request_sentences(one: plan_pb2.CapacityRequestAnswer) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
+    yield led(Style.HEADLINE, f"ProvisioningRequest {one.namespace}/{one.name}", f" {OUTCOMES[one.outcome]}.")
+    yield Sentence(one.detail, indent=2)
     if one.pod_count:
-        yield f"  {one.pod_count:,} pods, {one.started_count:,} have started, room is held for {one.booked_count:,}."
+        counts = f"{one.started_count:,} have started, room is held for {one.booked_count:,}"
+        yield Sentence(f"{one.pod_count:,} pods, {counts}.", indent=2)
     for place in one.places:
         where = place.node or f"node {place.number + 1} of those that are coming in {place.node_group}"
-        yield escape(f"  {place.pod_count:,} of set {place.pod_set} on {where}")
+        yield Sentence(f"{place.pod_count:,} of set {place.pod_set} on {where}", indent=2)
     for group, reason in sorted(one.shortfall.reasons.items()):
         failed = one.shortfall.failed_predicates.get(group)
         why = PREDICATE_TEXTS[failed].on_new_node if failed else reason_pb2.NodeGroupReason.Code.Name(reason)
-        yield escape(f"  node group {group}: {why}")
+        yield Sentence(f"node group {group}: {why}", indent=2)

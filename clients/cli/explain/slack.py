@@ -11,18 +11,17 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from rich.markup import escape
-
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
-from trimtab.clients.cli.answers.answer import Costs, money
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.verdicts import going
 from trimtab.places import on_new_nodes
-from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NO_GROWTH = "no node group grows for it now"
@@ -91,15 +90,17 @@ class SlackExplanation:
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 
-def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
-    """Ask the planner for slack and its effects on the other decisions."""
+def explain_slack(
+    planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
+) -> SlackExplanation:
+    """Ask the planner for slack and its effects on the other decisions. prices : of a file."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
     wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
     answer = planner.plan(view.snapshot, wanted)
     stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
-    return SlackExplanation(view, answer, tuple(stay), Costs(answer, view))
+    return SlackExplanation(view, answer, tuple(stay), Costs(answer, view, prices))
 
 
 def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
@@ -127,100 +128,101 @@ def placeholder_document(explanation: SlackExplanation, one: plan_pb2.Placeholde
     }
 
 
-def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
-    """Yield the explanation of slack as a whole, as lines of rich text."""
+def slack_sentences(explanation: SlackExplanation) -> Iterator[Sentence]:
+    """Yield the explanation of slack as a whole, as sentences."""
     slack = explanation.answer.slack
-    yield f"[bold]Slack[/bold]: {RESULTS[slack.result]}."
+    yield led(Style.HEADLINE, "Slack", f": {RESULTS[slack.result]}.")
     if slack.desired:
-        yield f"Requested: at least {_amounts(slack.desired)}."
-        yield f"Kept free: {kept_free(slack)}{_cost(slack.price_per_hour)}."
+        yield Sentence(f"Requested: at least {_amounts(slack.desired)}.")
+        yield Sentence(f"Kept free: {kept_free(slack)}{_cost(explanation.costs, slack.price_per_hour)}.")
     for name, rows in groupby(explanation.placeholders, key=set_of):
-        yield ""
-        yield from _set_lines(explanation, name, list(rows))
+        yield from _set_sentences(explanation, name, list(rows))
     if slack.objects:
-        yield ""
+        yield Sentence("")
     for one in slack.objects:
         why = f": {one.problem}" if one.problem else ""
-        yield escape(
-            f"{one.object} requests room for {counted(one.asked_count, 'pod')}, {one.present_count:,} present{why}."
-        )
+        asked = counted(one.asked_count, "pod")
+        yield Sentence(f"{one.object} requests room for {asked}, {one.present_count:,} present{why}.")
         if one.asked_gang_count:
-            yield escape(f"  {gangs_present(one)}.")
-    yield ""
+            yield Sentence(f"{gangs_present(one)}.", indent=2)
+    yield Sentence("")
     if explanation.staying:
         verb = "stays" if len(explanation.staying) == 1 else "stay"
-        nodes = escape(some(explanation.staying, 5))
-        yield f"{counted(len(explanation.staying), 'node')} {verb} because of slack: [cyan]{nodes}[/cyan]."
+        nodes = some(explanation.staying, 5)
+        yield Sentence(f"{counted(len(explanation.staying), 'node')} {verb} because of slack: {nodes}.")
     else:
-        yield "No node stays because of slack."
+        yield Sentence("No node stays because of slack.")
     if slack.pushed_out:
-        yield escape(f"Displaced from their nodes: {some(list(slack.pushed_out), 5)}.")
-    yield from (escape(f"! {problem}") for problem in slack.problems)
+        yield Sentence(f"Displaced from their nodes: {some(list(slack.pushed_out), 5)}.")
+    yield from (Sentence(f"! {problem}", Style.WARNING) for problem in slack.problems)
 
 
-def _set_lines(explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]) -> Iterator[str]:
+def _set_sentences(
+    explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]
+) -> Iterator[Sentence]:
     """Yield what a set of equal placeholders reserves, where, and what those without node wait for."""
     price = sum(explanation.price(one) for one in rows)
-    yield (
-        f"[bold]{escape(name)}[/bold]: {counted(len(rows), 'placeholder')} of {_size(rows[0])} each, "
-        f"{_KINDS[rows[0].kind]}{_cost(price)}."
-    )
+    what = f"{counted(len(rows), 'placeholder')} of {_size(rows[0])} each, {_KINDS[rows[0].kind]}"
+    yield led(Style.HEADLINE, name, f": {what}{_cost(explanation.costs, price)}.")
     nodes = Counter(one.node for one in rows if one.node)
     for node, count in sorted(nodes.items()):
-        yield f"  {count:,} on [cyan]{escape(node)}[/cyan]"
+        yield Sentence(f"{count:,} on {node}", indent=2)
     groups = Counter(_waits_for(explanation, one) for one in rows if not one.node)
     for grows, count in sorted(groups.items()):
-        yield f"  {count:,} {'waits' if count == 1 else 'wait'} {grows}"
+        yield Sentence(f"{count:,} {'waits' if count == 1 else 'wait'} {grows}", indent=2)
 
 
 def _waits_for(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> str:
-    """Return what a placeholder without a node waits for, as rich text."""
+    """Return what a placeholder without a node waits for."""
     group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
     if group:
-        return f"for a new node of [cyan]{escape(group)}[/cyan]"
+        return f"for a new node of {group}"
     if others:
-        return f"for the rest of the gang, on new nodes of [cyan]{escape(others)}[/cyan]"
-    return f"for room; {escape(explanation.why_waiting(one.name) or _NO_GROWTH)}"
+        return f"for the rest of the gang, on new nodes of {others}"
+    return f"for room; {explanation.why_waiting(one.name) or _NO_GROWTH}"
 
 
-def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> Iterator[str]:
-    """Yield the explanation of one placeholder, as lines of rich text."""
+def placeholder_sentences(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> Iterator[Sentence]:
+    """Yield the explanation of one placeholder, as sentences."""
     view = explanation.view
     alike = sum(set_of(other) == set_of(one) for other in explanation.placeholders)
-    yield (
-        f"[bold]Placeholder {escape(one.name)}[/bold], one of {alike:,}: it keeps {_size(one)} free, "
-        f"{_KINDS[one.kind]}."
+    yield led(
+        Style.HEADLINE,
+        f"Placeholder {one.name}",
+        f", one of {alike:,}: it keeps {_size(one)} free, {_KINDS[one.kind]}.",
     )
     if one.for_object:
-        yield f"It is for [cyan]{escape(one.for_object)}[/cyan]."
+        yield Sentence(f"It is for {one.for_object}.")
     if one.pool:
-        yield f"The settings of pool {escape(one.pool)} ask for it."
+        yield Sentence(f"The settings of pool {one.pool} ask for it.")
     if one.is_in_gang:
-        yield "All placeholders of its gang are on nodes, or none is."
+        yield Sentence("All placeholders of its gang are on nodes, or none is.")
     if not one.node:
         group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
         if others and not group:
-            grow = f"node group [cyan]{escape(others)}[/cyan] grows for the rest of it"
-            yield f"[yellow]It waits with its gang[/yellow]: a node has room for it, and {grow}."
+            grow = f"node group {others} grows for the rest of it"
+            yield led(Style.WARNING, "It waits with its gang", f": a node has room for it, and {grow}.")
         elif group:
-            yield f"[yellow]It waits for a new node[/yellow]: node group [cyan]{escape(group)}[/cyan] grows for it."
+            yield led(Style.WARNING, "It waits for a new node", f": node group {group} grows for it.")
         else:
             why = explanation.why_waiting(one.name) or _NO_GROWTH
-            yield f"[yellow]It waits for room[/yellow]: no node has room for it; {escape(why)}."
+            yield led(Style.WARNING, "It waits for room", f": no node has room for it; {why}.")
         return
     beside_it = sum(other.node == one.node for other in explanation.placeholders) - 1
     pods = len(view.pods_on(one.node))
     group = view.nodes[one.node].node_group
-    of = f" of node group {escape(group)}" if group else ""
+    of = f" of node group {group}" if group else ""
     beside = f"beside {counted(pods, 'pod')} and {counted(beside_it, 'other placeholder')}"
-    yield f"It is on [cyan]{escape(one.node)}[/cyan]{of}, {beside}."
-    yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
+    yield Sentence(f"It is on {one.node}{of}, {beside}.")
+    yield Sentence(
+        f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.costs, explanation.price(one))}."
+    )
     if one.node in explanation.staying:
-        yield f"Slack keeps [cyan]{escape(one.node)}[/cyan]: without that node there is no room for it."
+        yield Sentence(f"Slack keeps {one.node}: without that node there is no room for it.")
     elif any(entry.node == one.node for entry in going(explanation.answer)):
-        yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] can go, as there is room for it elsewhere."
+        yield Sentence(f"It blocks nothing: {one.node} can go, as there is room for it elsewhere.")
     else:
-        yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] stays for another reason."
+        yield Sentence(f"It blocks nothing: {one.node} stays for another reason.")
 
 
 def _size(one: plan_pb2.Placeholder) -> str:
@@ -231,6 +233,6 @@ def _amounts(amounts: Any) -> str:
     return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
 
 
-def _cost(price: float) -> str:
+def _cost(costs: Costs, price: float) -> str:
     """Return the cost of room, "" if no price is known."""
-    return f", which costs {money(price)} an hour, {money(HOURS_A_MONTH * price)} a month" if price else ""
+    return f", which costs {costs.rate(price, decimals=2)}" if price else ""

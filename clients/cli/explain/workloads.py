@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.markup import escape
-
 from trimtab.clients.advice import LEAST_SAVING, WorkloadReport
 from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.cli.amounts import counted, some
-from trimtab.clients.cli.answers.answer import Costs, money
+from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.blockers import budget_text
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import POD_SENTENCES
 from trimtab.v1 import reason_pb2
 
@@ -51,45 +49,45 @@ def workload_names(view: ClusterView) -> list[str]:
     ]  # fmt: skip
 
 
-def workload_lines(view: ClusterView, report: WorkloadReport, costs: Costs) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
+def workload_sentences(view: ClusterView, report: WorkloadReport, costs: Costs) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
     pods, nodes = counted(report.pod_count, "pod"), counted(report.node_count, "node")
-    yield f"[bold]{escape(str(report.workload))}[/bold], with {pods} on {nodes}."
+    yield led(Style.HEADLINE, str(report.workload), f", with {pods} on {nodes}.")
     if not report.kept:
-        yield "[green]It keeps no node.[/green]"
+        yield Sentence("It keeps no node.", Style.GOOD)
         return
     kept = [one.node for one in report.kept]
     cost = ""
     if costs.known:
         hour = costs.of(kept)
         them = "It costs" if len(kept) == 1 else "They cost"
-        cost = f" {them} {money(hour)} an hour, {hour * HOURS_A_MONTH:,.0f} a month."
-    yield f"[red]It keeps {counted(len(kept), 'node')}[/red].{cost}"
+        cost = f" {them} {costs.rate(hour)}."
+    yield led(Style.BAD, f"It keeps {counted(len(kept), 'node')}", f".{cost}")
     for alone, text in ((True, "which nothing else keeps"), (False, "which something else keeps as well")):
         names = [one.node for one in report.kept if one.alone == alone]
         if names:
-            yield f"  {counted(len(names), 'node')} {text}: [cyan]{escape(some(names, 5))}[/cyan]"
-    yield ""
-    yield from _reason_lines(view, report)
-    yield ""
+            yield Sentence(f"{counted(len(names), 'node')} {text}: {some(names, 5)}", indent=2)
+    yield Sentence("")
+    yield from _reason_sentences(view, report)
+    yield Sentence("")
     if report.advice is None:
-        yield "No change of it alone would free a node."
+        yield Sentence("No change of it alone would free a node.")
         return
     if report.advice.node_count <= 0 and (report.advice.saving_per_hour or 0.0) <= LEAST_SAVING:
-        yield f"If {escape(report.advice.condition)}, no more nodes could go."
+        yield Sentence(f"If {report.advice.condition}, no more nodes could go.")
         return
-    yield f"[green]{escape(report.advice.sentence)}[/green]"
+    yield Sentence(report.advice.sentence, Style.GOOD)
     for line in report.advice.lines:
-        yield f"  {escape(line)}"
+        yield Sentence(line, indent=2)
 
 
-def _reason_lines(view: ClusterView, report: WorkloadReport) -> Iterator[str]:
+def _reason_sentences(view: ClusterView, report: WorkloadReport) -> Iterator[Sentence]:
     """Yield why its pods are in the way, the reason on most nodes first."""
     nodes = Counter(why for one in report.kept for why in {why for _, reasons in one.pods for why in reasons})
     example = {why: pod for one in report.kept for pod, reasons in one.pods for why in reasons}
     for why, count in sorted(nodes.items(), key=lambda pair: (-pair[1], pair[0])):
         code = _PodReason.Code.ValueType(why)
         name = _PodReason.Code.Name(code)
-        yield f"  {counted(count, 'node')}: a pod {POD_SENTENCES[code]} [dim]({name})[/dim]"
+        yield Sentence(f"{counted(count, 'node')}: a pod {POD_SENTENCES[code]} ({name})", indent=2)
         if why in _BUDGETS:
-            yield f"    {escape(budget_text(view, example[why]))}"
+            yield Sentence(budget_text(view, example[why]), indent=4)

@@ -22,6 +22,7 @@ from trimtab.clients.cli.blocks import (
     Sentence,
     Style,
     Table,
+    plain_text,
 )
 from trimtab.common.documents.output import visible
 
@@ -36,7 +37,7 @@ class _PageLayout:
         self.facts = [text for one in page.blocks if isinstance(one, Facts) for text in one.texts]
         self.figures = [figure for one in page.blocks if isinstance(one, Figures) for figure in one.figures]
         texts = [one for one in page.blocks if isinstance(one, Sentence)]
-        self.headlines = [one.text for one in texts if one.style is Style.HEADLINE]
+        self.headlines = [plain_text(one) for one in texts if one.style is Style.HEADLINE]
         self.sentences = [one for one in texts if one.style is not Style.HEADLINE]
         shown = [one for one in page.blocks if not isinstance(one, Sentence | Facts | Figures) and not _is_empty(one)]
         self.changes = [one for one in shown if isinstance(one, ChangeList)]

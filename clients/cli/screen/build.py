@@ -13,7 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.cli.amounts import NO_MAXIMUM, counted, duration, some
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.nodes import explain_node, node_lines
+from trimtab.clients.cli.answers.nodes import explain_node, node_sentences
+from trimtab.clients.cli.blocks import Sentence
 from trimtab.clients.cli.screen.model import (
     ClusterScreen,
     GroupLine,
@@ -91,12 +92,12 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
     )
 
 
-def explained_node(answer: PlanAnswer, node: str) -> list[str]:
-    """Return why a node goes or stays, as lines of rich text; nothing for a node that is not in the cluster."""
+def explained_node(answer: PlanAnswer, node: str) -> list[Sentence]:
+    """Return why a node goes or stays; nothing for a node that is not in the cluster."""
     if node not in answer.view.nodes:
         return []
     request = plan_pb2.PlanRequest(settings=answer.settings, now=_timestamp(answer.now_ns))
-    return list(node_lines(explain_node(answer.view, node, answer.response, request)))
+    return list(node_sentences(explain_node(answer.view, node, answer.response, request)))
 
 
 def _timestamp(now_ns: int) -> Timestamp:

@@ -126,7 +126,7 @@ def recommendation(results: Sequence[dict[str, Any]], found: Recommendation) -> 
     names = [one["settings"]["name"] for one in results]
     if found.best is None:
         yield Sentence("No settings keep all limits.", Style.HEADLINE)
-        yield from (Sentence(f"  {name}: {_broken(found, results, index)}") for index, name in enumerate(names))
+        yield from (Sentence(f"{name}: {_broken(found, results, index)}", indent=2) for index, name in enumerate(names))
     else:
         yield Sentence(f"Recommended: {names[found.best]}, {_point(results[found.best], found)}", Style.HEADLINE)
     most = max(_cost(results[index], found) for index in found.curve)

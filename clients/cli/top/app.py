@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import ClassVar, Final
 
+from rich.markup import escape
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,6 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from trimtab.clients.cli.amounts import duration
+from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.screen.model import GroupLine, NodeLine, RemovalLine
 from trimtab.clients.cli.top.feed import Feed, Picture
 from trimtab.clients.cli.top.layout import Fragment, Line, cut, group_keys, head_lines, title_line
@@ -325,7 +327,7 @@ class TopApp(App[None]):
             self.choose(self.selection._replace(view=TopView.NODES, group=row.id))
             return
         node = row.name if isinstance(row, NodeLine) else row.node if isinstance(row, RemovalLine) else ""
-        explained = self.picture.explain(node) if node else []
+        explained = [escape(plain_text(one)) for one in self.picture.explain(node)] if node else []
         self.push_screen(DetailsScreen([*row_details(row), *explained]))
 
     def action_prompt(self, kind: str) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import Sentence
 from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.model import ClusterScreen
 from trimtab.v1 import actuator_pb2
@@ -29,8 +30,8 @@ class Picture:
         """What is shown of it."""
         return screen_of(self.answer, self.status, self.name)
 
-    def explain(self, node: str) -> list[str]:
-        """Return why a node goes or stays, as lines of rich text."""
+    def explain(self, node: str) -> list[Sentence]:
+        """Return why a node goes or stays."""
         return explained_node(self.answer, node)
 
 

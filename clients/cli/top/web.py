@@ -18,8 +18,8 @@ from typing import Final
 from urllib.parse import parse_qs
 
 import structlog
-from rich.text import Text
 
+from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.screen.model import screen_document
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.cluster_view import ClusterView
@@ -87,7 +87,7 @@ class LastPicture:
         """Return why a node goes or stays, "" = there is no such node."""
         found = self._latest()
         lines = found[0].explain(_named(found[0].answer.view, node)) if found is not None else []
-        return "\n".join(Text.from_markup(visible(line), emoji=False).plain for line in lines)
+        return "\n".join(visible(plain_text(line)) for line in lines)
 
     def _latest(self) -> tuple[Picture, bytes] | None:
         """Return the last picture and its screen, computed once. The feed waits for nobody who looks."""

@@ -10,7 +10,11 @@ import yaml
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import page_of
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.summary import net_lines
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import read_files
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -232,6 +236,31 @@ def test_every_node_is_in_exactly_one_list_on_every_recording(trimtab: Run) -> N
         named = [one["node"] for one in (*decision["unneeded"], *decision["unremovable"])]
         assert sorted(named) == sorted(node.name for node in read_files([recording]).snapshot.nodes)
         assert all(one["reason"] != "UNSPECIFIED" for one in decision["unremovable"])
+
+
+@pytest.mark.parametrize(
+    ("new_size", "told"),
+    [(2, "1 node fewer"), (3, "as many as now"), (5, "2 nodes more")],
+)
+def test_where_nodes_of_one_group_come_and_go_the_sum_is_said(new_size: int, told: str) -> None:
+    fates = [plan_pb2.NodeFate.GOES_NOW, plan_pb2.NodeFate.REPLACED, plan_pb2.NodeFate.STAYS]
+    response = plan_pb2.PlanResponse(
+        nodes=[plan_pb2.NodeVerdict(node=f"n{at}", node_group="a", fate=fate) for at, fate in enumerate(fates)]
+    )
+    response.nodes.add(node="m", node_group="b", fate=plan_pb2.NodeFate.GOES_LATER)
+    response.scale_up.splits.add(node_group="a", current_size=2, new_size=new_size)
+    response.replacement.waves.add(new_nodes=[plan_pb2.ReplacementNode(name="a#0", node_group="a")])
+    answer = PlanAnswer(response, ClusterView(snapshot_pb2.ClusterSnapshot(strings=[""])), plan_pb2.PlanSettings(), 0)
+    (line,) = net_lines(answer)
+    assert line.text == f"Of a, 2 go and {new_size - 1} come: {told}."
+
+
+def test_sums_of_several_clusters_name_the_currency(trimtab: Run, cluster: Path, tmp_path: Path, quick: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("group,price,currency\na,2,EUR\n")
+    options = ("--cluster", f"a={cluster}", "--cluster", f"b={cluster}", "--settings", quick, "--prices", prices)
+    assert " EUR an hour" in trimtab("plan", "--no-advice", *options).out
+    assert "EUR a month) could." in " ".join(trimtab("advise", *options).out.split())
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

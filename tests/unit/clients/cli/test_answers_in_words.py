@@ -15,9 +15,11 @@ from tests.parity.cluster_autoscaler_answers import settings_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason
 from trimtab.clients.cli.answers.page import print_answer
-from trimtab.clients.cli.fit import print_fits
+from trimtab.clients.cli.blocks import AnswerPage
+from trimtab.clients.cli.fit import fit_blocks
 from trimtab.clients.cli.output import SafeConsole
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, planner_pb2
@@ -79,7 +81,8 @@ def test_every_pod_of_a_recorded_cluster_shows_what_keeps_it_from_each_node(
     asked.fit_pods.extend(sorted(view.pod_keys)[:20])
     answers: list[planner_pb2.CheckFitResponse] = list(planner.check_fit(snapshot, asked))
     out = StringIO()
-    print_fits(SafeConsole(file=out, width=WIDTH, highlight=False), view, answers)
+    page = AnswerPage("", tuple(fit_blocks(view, answers)))
+    print_page(SafeConsole(file=out, width=WIDTH, highlight=False), page, verbose=True)
     text = out.getvalue()
     assert not CODE.search(text)
     assert max(map(len, text.splitlines()), default=0) <= WIDTH

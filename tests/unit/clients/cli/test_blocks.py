@@ -13,9 +13,10 @@ import pytest
 from rich.console import Console
 
 from tests.builders import kubernetes as k8s
-from tests.builders.cli import listed
+from tests.builders.cli import Run, listed
 from tests.builders.replacement import WEB, group, web
-from tests.builders.screens import planned
+from tests.builders.screens import cluster_objects, planned
+from trimtab.clients.cli import advise, fit
 from trimtab.clients.cli.advice import advice_beside
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import plan_page
@@ -33,11 +34,15 @@ from trimtab.clients.cli.blocks import (
     Sentence,
     Style,
     Table,
+    plain_text,
 )
+from trimtab.clients.cli.explain import command
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.page import rendered
+from trimtab.clients.cli.rightsize import command as rightsize
 from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
+from trimtab.clients.cli.simulate import command as simulate
 from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page, table_on_terminal
 from trimtab.clients.cluster_view import ClusterView
@@ -85,7 +90,7 @@ def blocked(folder: Path) -> PlanAnswer:
 def texts_of(block: Block) -> Iterator[str]:
     """Yield every text and figure of a block."""
     if isinstance(block, Sentence):
-        yield block.text
+        yield plain_text(block)
     elif isinstance(block, Facts):
         yield from block.texts
     elif isinstance(block, Figures):
@@ -163,6 +168,65 @@ def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_pat
             for text in texts_of(block):
                 assert squeezed(text) in terminal, (type(block), text)
                 assert squeezed(text) in shown, (type(block), text)
+
+
+SCENARIO = """\
+name: tiny
+seed: 3
+duration: 20m
+nodeGroups: [{name: a, size: 3, maxSize: 5, price: 0.5}]
+workloads: [{name: web, replicas: 2, pod: {cpu: 500m}}]
+"""
+OFFERS = "instance_type,cpu,memory_gib,zone,price,currency\nm5.large,2,8,z1,0.25,USD\nm5.huge,96,384,z1,9,USD\n"
+CLUSTER, OTHER = "{cluster}", "{other}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("explain", CLUSTER, "node/b-1"), id="a node that goes"),
+        pytest.param(("explain", CLUSTER, "node/a-2"), id="a node that stays"),
+        pytest.param(("explain", CLUSTER, "pod/default/batch-0"), id="a pod that gets a new node"),
+        pytest.param(("explain", CLUSTER, "pod/default/huge"), id="a pod that stays pending"),
+        pytest.param(("explain", CLUSTER, "rs/default/web"), id="a workload"),
+        pytest.param(("explain", CLUSTER, "slack", "--set", "slack.extraCapacityMinRate=0.5"), id="slack"),
+        pytest.param(("explain", CLUSTER, "fit"), id="fits"),
+        pytest.param(("advise", CLUSTER), id="advice"),
+        pytest.param(("advise", "--cluster", "one={cluster}", "--cluster", "other={other}"), id="advice on clusters"),
+        pytest.param(("rightsize", CLUSTER, "--offers", "{offers}", "--arch", "any", "--level", "any"), id="sizes"),
+        pytest.param(("simulate", "{scenario}", "--settings", "upstream", "--recommend"), id="simulation"),
+    ],
+)
+def test_every_command_prints_blocks_with_the_same_texts_on_the_terminal_and_on_a_page(
+    trimtab: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    printed = list[AnswerPage]()
+
+    def take(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
+        printed.append(page)
+        print_page(console, page, verbose=verbose)
+
+    for module in (advise, command, fit, rightsize, simulate):
+        monkeypatch.setattr(module, "print_page", take)
+    (tmp_path / "other").mkdir()
+    files = {
+        "cluster": listed(tmp_path, *cluster_objects()),
+        "other": listed(tmp_path / "other", *cluster_objects()),
+        "offers": tmp_path / "offers.csv",
+        "scenario": tmp_path / "tiny.yaml",
+    }
+    files["offers"].write_text(OFFERS)
+    files["scenario"].write_text(SCENARIO)
+    done = trimtab(*(one.format(**files) for one in arguments), *(("--now", NOW) if arguments[0] != "simulate" else ()))
+    assert done.code == 0, done.err
+    (page,) = printed
+    terminal, shown = on_terminal(page), on_page(page)
+    texts = [text for block in page.blocks for text in texts_of(block)]
+    assert len(texts) > 1
+    for text in texts:
+        assert squeezed(text) in terminal, text
+        assert squeezed(text) in shown, text
+    assert re.findall(r"[0-9]+[.,]?[0-9]*", terminal), "there are figures"
 
 
 def test_a_new_fact_is_added_in_one_place(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.builders import kubernetes as k8s
+from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_lines
+from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_sentences
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -126,7 +127,7 @@ def test_a_node_that_fits_but_is_not_ready_is_named_as_such() -> None:
         answer.nodes.add(node=name, fits=True)
     explanation = explain_pod(view, pod_of(view, "default/p1"), answer)
     assert (explanation.fits, explanation.not_ready) == (("n1", "n2"), ("n2",))
-    assert "Not ready, so no plan moves a pod there" in "\n".join(pod_lines(explanation))
+    assert "Not ready, so no plan moves a pod there" in "\n".join(map(plain_text, pod_sentences(explanation)))
     assert pod_document(explanation)["fitsNotReady"] == ["n2"]
 
 
@@ -157,7 +158,7 @@ def test_a_pod_is_explained_by_reason_and_cause() -> None:
 
 def test_the_explanation_reads_as_text() -> None:
     view, answer = explained()
-    text = "\n".join(pod_lines(explain_pod(view, pod_of(view, "default/p1"), answer)))
+    text = "\n".join(map(plain_text, pod_sentences(explain_pod(view, pod_of(view, "default/p1"), answer))))
     assert "waits for a node" in text
     assert "It fits 1 of 3 nodes" in text
     assert "wants 3 cores, 1 core free" in text

@@ -187,8 +187,10 @@ def test_the_explanation_of_a_node_says_by_what_and_when_it_is_replaced(
 ) -> None:
     out = trimtab("explain", cluster, "node/l3", *options).out
     text = " ".join(out.split())
-    assert "2 new nodes (2 of small, 0.40 an hour) replace this node and 1 other in wave 2 of 2, saving 1.60" in text
-    assert "It costs 1.00 an hour now." in text
+    assert (
+        "2 new nodes (2 of small, 0.40 USD an hour) replace this node and 1 other in wave 2 of 2, saving 1.60" in text
+    )
+    assert "It costs 1.00 USD an hour now." in text
     assert "It stays" not in text
     assert "The wave begins once the pods of wave 1 run again." in text
     assert "2 pods → small#3" in text
@@ -204,7 +206,7 @@ def test_the_explanation_of_a_node_names_the_condition_that_keeps_it_and_what_th
     assert (
         "It is not replaced: a pod keeps data on the node (emptyDir or hostPath) (NODE_NOT_REMOVABLE). "
         "Pod default/k is in the way. "
-        "Without that condition, replacing it alone would save at most 0.60 an hour, 438 a month."
+        "Without that condition, replacing it alone would save at most 0.60 USD an hour, 438 a month."
     ) in text
     document = trimtab("explain", cluster, "node/k0", *options, "-o", "json").document()["replacement"]
     assert (document["wave"], document["kept"]["reason"]) == (0, "NODE_NOT_REMOVABLE")

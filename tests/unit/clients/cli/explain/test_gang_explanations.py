@@ -2,7 +2,8 @@
 
 from tests.builders import kubernetes as k8s
 from tests.builders.gangs import GangRow, gang_snapshot, member, members
-from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, gang_lines
+from trimtab.clients.cli.blocks import plain_text
+from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, pod_group_sentences
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -17,7 +18,7 @@ def explained(message: pb.ClusterSnapshot, key: str) -> tuple[list[str], dict[st
     request.now.seconds = 1_800_000_000
     with open_planner(None) as planner:
         found = explain_gang(planner, view, key, request)
-    return list(gang_lines(view, found)), gang_document(found)
+    return [plain_text(one) for one in pod_group_sentences(view, found)], gang_document(found)
 
 
 def test_of_a_gang_that_can_start_whole_each_place_is_listed_with_its_pods() -> None:
@@ -25,7 +26,7 @@ def test_of_a_gang_that_can_start_whole_each_place_is_listed_with_its_pods() -> 
     message = gang_snapshot([GangRow("g", 3)], members("g", 3, "2"), k8s.node("n", "2"), group)
     lines, document = explained(message, "default/g")
     assert lines == [
-        "[bold]Pod group default/g[/bold] starts whole or not at all: at least 3 pods.",
+        "Pod group default/g starts whole or not at all: at least 3 pods.",
         "Of its pods, 0 are on nodes and 3 wait.",
         "Gang default/g can start whole: 3 of at least 3 pods have places.",
         "  2 pods: to a new node of a (default/g-001, default/g-002)",
@@ -49,8 +50,8 @@ def test_of_a_gang_that_cannot_start_node_groups_are_explained_for_each_kind_of_
         "No place for pod default/head",
         "  1 node group (a)",
     ]
-    assert "[dim](GANG_INCOMPLETE)" in lines[4]
-    assert "[dim](INSUFFICIENT_RESOURCES)" in lines[6]
+    assert "(GANG_INCOMPLETE)" in lines[4]
+    assert "(INSUFFICIENT_RESOURCES)" in lines[6]
     assert [one["example"] for one in document["withoutPlace"]] == ["default/g-000", "default/head"]  # type: ignore[attr-defined]
 
 
@@ -71,4 +72,4 @@ def test_of_a_gang_that_runs_nodes_are_listed_with_why_they_stay() -> None:
 def test_a_group_that_cannot_be_read_says_which_field_is_wrong() -> None:
     broken = GangRow("g", 2, problem="PodGroup default/g: spec.x: y")
     lines, _ = explained(gang_snapshot([broken], members("g", 2), k8s.node("n", "4")), "default/g")
-    assert lines[2] == "[red]It cannot be read, so its pods wait[/red]: PodGroup default/g: spec.x: y"
+    assert lines[2] == "It cannot be read, so its pods wait: PodGroup default/g: spec.x: y"

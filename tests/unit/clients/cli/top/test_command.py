@@ -16,6 +16,7 @@ from tests.builders.cli import Run, listed
 from tests.builders.live_commands import kubeconfig
 from tests.builders.screens import NOW, cluster_objects
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.top.command import _picture
 
@@ -32,7 +33,8 @@ def test_without_a_terminal_files_are_shown_once_as_text(trimtab: Run, tmp_path:
 
 def test_details_of_a_node_in_files_name_every_pod_that_blocks_it(tmp_path: Path) -> None:
     bare = [k8s.pod(f"bare-{i}", cpu="100m", node="a-2") for i in range(2)]
-    shown = _picture(CommandOptions((listed(tmp_path, *cluster_objects(), *bare),), now=NOW)).explain("a-2")
+    picture = _picture(CommandOptions((listed(tmp_path, *cluster_objects(), *bare),), now=NOW))
+    shown = [plain_text(one) for one in picture.explain("a-2")]
     assert "3 pods of it must not be evicted:" in shown
     assert sum("has no controller" in line for line in shown) == 3
 

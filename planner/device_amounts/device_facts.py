@@ -18,7 +18,7 @@ from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.execution import asking
 from trimtab.planner.snapshot.columns import DeviceColumns, Snapshot
-from trimtab.planner.snapshot.devices import NO_DEVICES
+from trimtab.planner.snapshot.devices import no_devices
 
 
 class FactInputs(NamedTuple):
@@ -122,6 +122,6 @@ def device_facts(
         problems = dict.fromkeys(inputs.filters, pools.error)
     group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
     return DeviceFacts(
-        inputs, pools, declared, group_of, exact, problems, eligible, devices._replace(claims=NO_DEVICES.claims),
+        inputs, pools, declared, group_of, exact, problems, eligible, devices._replace(claims=no_devices().claims),
         classes, features, declared_nodes, {},
     )  # fmt: skip

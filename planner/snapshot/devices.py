@@ -5,6 +5,7 @@ with the row of the message. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -75,7 +76,7 @@ class _DeviceDictionaries(NamedTuple):
 def read_devices(message: pb.Devices) -> DeviceColumns:
     """Return the devices of a cluster in canonical form."""
     if not message.ListFields():
-        return NO_DEVICES
+        return no_devices()
     dictionaries = _dictionaries(message)
     slices = _slices(message.slices, dictionaries)
     claims, quantities = _claims(message.claims, dictionaries)
@@ -388,10 +389,8 @@ def _template(row: Row, m: pb.TemplateSlice, d: _DeviceDictionaries) -> Template
     )
 
 
-def _nothing() -> DeviceColumns:
+@cache
+def no_devices() -> DeviceColumns:
+    """Return the columns of a cluster without dynamic resource allocation, always the same object."""
     empty = pb.Devices(feature_gates=["-"])
     return read_devices(empty)._replace(feature_gates=())
-
-
-NO_DEVICES: Final = _nothing()
-"""Those of a cluster without dynamic resource allocation."""

@@ -24,7 +24,7 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     Text,
 )
-from trimtab.planner.snapshot.devices import NO_DEVICES
+from trimtab.planner.snapshot.devices import no_devices
 
 _NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -159,7 +159,7 @@ def snapshot(
         deletions=(),
         recent_evictions=(),
         slack_requests=(),
-        devices=NO_DEVICES,
+        devices=no_devices(),
         capacity_requests=(),
         pod_groups=(),
         dangling=DanglingReferences(*[_NOTHING] * 5),

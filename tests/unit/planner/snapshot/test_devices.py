@@ -38,7 +38,7 @@ from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice, Text
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.devices import NO_DEVICES, read_devices
+from trimtab.planner.snapshot.devices import no_devices, read_devices
 from trimtab.v1 import snapshot_pb2 as pb
 
 Row = TypeVar("Row", pb.DeviceSubRequest, pb.CounterSet)
@@ -148,8 +148,8 @@ def test_the_order_of_rows_and_dictionaries_changes_nothing(seed: int) -> None:
 
 
 def test_no_message_and_an_empty_one_are_no_devices() -> None:
-    assert read_devices(pb.Devices()) is NO_DEVICES
-    assert NO_DEVICES.is_empty
+    assert read_devices(pb.Devices()) is no_devices()
+    assert no_devices().is_empty
     assert not read_devices(write_devices(DeviceWorld(slices=(gpu_slice("n", 1),)))).is_empty
 
 
@@ -169,7 +169,7 @@ def test_a_delta_replaces_devices_as_a_whole_or_leaves_them() -> None:
     changed = apply_delta(base, write_delta(before, after, 3))
     assert changed.version == canonicalize(write(after)).version
     assert apply_delta(changed, write_delta(after, replace(after, namespaces={"x": ()}))).devices is changed.devices
-    assert apply_delta(base, write_delta(before, Cluster())).devices == NO_DEVICES
+    assert apply_delta(base, write_delta(before, Cluster())).devices == no_devices()
 
 
 def test_what_a_pod_claims_is_a_part_of_its_spec() -> None:

@@ -1,12 +1,14 @@
 """The planner in this process: the service's request handler without gRPC.
 
 Imported late, because it loads the compiled kernels. Keeps bases of deltas, so a session of many rounds costs the same
-as with the service.
+as with the service. Where kernels have to be compiled, a second process compiles half of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from trimtab.clients.loop.planner_session import PlannerLink
+from trimtab.clients.planner_client import PlannerLink
+from trimtab.common.rpc.collection import collection_rare
 from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
@@ -16,19 +18,31 @@ CACHE_BYTES = 2 << 30
 
 
 class InProcessLink:
-    """A `PlannerLink` (see `trimtab.clients.loop.planner_session`)."""
+    """A `CheckFitLink` (see `trimtab.clients.planner_client`)."""
 
-    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        from opentelemetry.metrics import NoOpMeterProvider
+    def __init__(
+        self,
+        compares: bool = False,
+        around_first: Callable[[], AbstractContextManager[None]] = nullcontext,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Load the planner. compares : deltas are relative to the last whole snapshot, instead of to the last answer;
+        around_first : entered for the first call, which loads or compiles kernels.
+        """
+        with collection_rare():
+            from opentelemetry.metrics import NoOpMeterProvider
 
-        from trimtab.planner.decisions.table import TABLE, codes
-        from trimtab.planner.service.request_handler import Caller, RequestHandler
-        from trimtab.planner.service.version_cache import LatestCache
+            from trimtab.planner.decisions.table import TABLE, codes
+            from trimtab.planner.service.request_handler import Caller, RequestHandler
+            from trimtab.planner.service.version_cache import LatestCache, WholeCache
 
-        meter = NoOpMeterProvider().get_meter("planner")
-        self._handler = RequestHandler(meter, LatestCache(cache_bytes), log_decisions=False)
+            cache = (WholeCache if compares else LatestCache)(cache_bytes)
+            meter = NoOpMeterProvider().get_meter("planner")
+            self._handler = RequestHandler(meter, cache, log_decisions=False)
         self._decisions = codes(TABLE)
         self._caller = Caller()
+        self._around_first = around_first
+        self._has_planned = False
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
         """Return the planner's capabilities."""
@@ -39,10 +53,29 @@ class InProcessLink:
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`."""
-        try:
+        with _errors_of_clients(), ExitStack() as stack:
+            if not self._has_planned:
+                self._has_planned = True
+                from trimtab.planner.service.warm_up import second_process
+
+                # It loads the kernels that it needs, which are many objects and no garbage.
+                for context in (collection_rare(), second_process(quick=True), self._around_first()):
+                    stack.enter_context(context)
             return self._handler.plan(request, payload, self._caller)
-        except ServiceError as error:
-            raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
+
+    def check_fit(self, request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[planner_pb2.CheckFitResponse]:
+        """Answer `CheckFit`."""
+        with _errors_of_clients():
+            yield from self._handler.check_fit(request, payload, self._caller)
+
+
+@contextmanager
+def _errors_of_clients() -> Iterator[None]:
+    """Turn errors of the service into those that a client gets."""
+    try:
+        yield
+    except ServiceError as error:
+        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
 
 
 def choose_option(choice: OptionChoice) -> OptionAnswer:

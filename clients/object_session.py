@@ -12,10 +12,8 @@ One cluster for each session; thread-safe, one call at a time. Raises `TrimtabEr
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
-import grpc
 import msgspec
 
 from trimtab.clients.required_features import require_features
@@ -23,7 +21,7 @@ from trimtab.common.kubernetes.registry import BY_KIND, STRUCTS, registered_kind
 from trimtab.common.objects.annotated_numbers import annotations_read, pod_struct
 from trimtab.common.objects.objects import is_read
 from trimtab.common.rpc.channel_security import ChannelSecurity
-from trimtab.common.rpc.client import about_cluster, connect, invoke, new_session
+from trimtab.common.rpc.client import ServiceConnection, about_cluster, new_session
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
@@ -52,7 +50,7 @@ def trimmed(obj: Mapping[str, Any], numbers: Iterable[str] = ()) -> bytes:
     return head[:-1] + (b"," + fields[1:] if fields != b"{}" else b"}")
 
 
-class ObjectSession:
+class ObjectSession(ServiceConnection):
     """The planner at "host:port", and the objects of one cluster. Close it, or use it as a context.
 
     numbers : keys of the annotations of pods that the requests' settings name (`PodCostStrategy.annotation`)
@@ -67,8 +65,8 @@ class ObjectSession:
         security: ChannelSecurity | None = None,
     ) -> None:
         """Set up. security : None = from the environment (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError."""
-        self._channel: grpc.Channel = connect(address, security)
-        self._session, self._policy, self._timeout_s = new_session(), policy or RetryPolicy(), timeout_s
+        super().__init__(address, policy, timeout_s, security)
+        self._session = new_session()
         self._planner = planner_pb2_grpc.PlannerStub(self._channel)
         self._numbers = tuple(sorted(set(numbers)))
         self._lock = threading.Lock()
@@ -78,20 +76,6 @@ class ObjectSession:
         self._version = ""
         # Whole clusters sent.
         self.whole_count = 0
-
-    def __enter__(self) -> Self:
-        """Nothing to do."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection; calls in progress are cancelled."""
-        self._channel.close()
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Add or replace an object. Errors: ValueError for one without kind or name."""
@@ -138,9 +122,8 @@ class ObjectSession:
         header.base_version = self._version
         self.whole_count += not self._version
         metadata = about_cluster(self._session, header.cluster)
-        return invoke(
-            lambda: self._planner.Plan(self._parts(header, status), timeout=self._timeout_s, metadata=metadata),
-            self._policy,
+        return self._invoke(
+            lambda: self._planner.Plan(self._parts(header, status), timeout=self._timeout_s, metadata=metadata)
         )
 
     def _parts(

@@ -26,6 +26,7 @@ from typing import Final
 
 import pytest
 import structlog
+import yaml
 from hypothesis import HealthCheck, settings
 from pytest_rerunfailures import suspended_finalizers
 
@@ -40,6 +41,8 @@ WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
 # Checkouts share what they compile, where numba looks for it once it is imported; nothing depends on what is there.
 _KERNELS: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab" / "kernels"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_KERNELS))
+# The parser in Python takes ten times as long, for documents that are read while tests are collected.
+yaml.SafeLoader = yaml.CSafeLoader
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _size in ("COLUMNS", "LINES"):
@@ -66,6 +69,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > 14 * 86400:
                 path.unlink()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out end-to-end tests where their marker does: each of them carries it."""
+    return True if collection_path.name == "e2e" and "not e2e" in config.getoption("markexpr") else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,6 @@ import pytest
 
 from tests.sentences import SOURCES, sentences
 
-MOST_WORDS = 45
 PATTERNS = {
     r"\bcount as without\b": "say what is planned",
     r"\bas (many|far|long) as goes\b": "give the number",

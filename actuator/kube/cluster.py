@@ -244,16 +244,6 @@ class KnownGroupCost(NamedTuple):
     status: GroupCostStatus | None
 
 
-class BufferStatus(NamedTuple):
-    """The status of a CapacityBuffer: the pods that room is kept for, those of them that have room on nodes, and why it
-    is not served ("" = it is). `replicas` : pods; `present` : pods that have room; `problem` : a sentence.
-    """
-
-    replicas: int
-    present: int
-    problem: str = ""
-
-
 class KnownCapacityRequest(NamedTuple):
     """A ProvisioningRequest that exists. `namespace`, `name`, `uid`, `generation`, `resource_version` : its metadata's;
     `conditions` : as they are now, as JSON.

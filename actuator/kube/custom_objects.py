@@ -7,6 +7,7 @@ cluster-autoscaler/apis, autoscaling.x-k8s.io.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
@@ -40,73 +41,6 @@ BUFFER_APPLY: Final = {"fieldManager": "trimtab-capacity-buffers"}
 # Forced: the conditions of the classes that are answered belong to their answerer, also those that another controller,
 # since switched off, has left.
 REQUEST_APPLY: Final = {"fieldManager": "trimtab-capacity-requests", "force": "true"}
-
-
-def read_group_costs(api: KubeApi, timeout_s: float) -> Sequence[KnownGroupCost]:
-    """Return our objects."""
-    call = Call("GET", GROUP_COST.path, {"labelSelector": f"{LABEL}={VALUE}"}, timeout_s=timeout_s)
-    found = map(_known_group_cost, api.objects(call, PodGroupCost))
-    return sorted(found, key=lambda known: (known.cost.namespace, known.cost.name))
-
-
-def apply_group_cost(api: KubeApi, cost: GroupCost) -> int:
-    """Apply the costs; return the generation that has them."""
-    spec: Json = {
-        "owner": {"kind": cost.owner_kind, "name": cost.owner_name},
-        "costs": dict(cost.costs),
-        "maxRemovals": cost.max_removals,
-        "waitsFor": cost.waits_for,
-        "rankedAt": cost.made,
-    }
-    body = _head(cost) | {"spec": spec}
-    body["metadata"]["labels"] = {LABEL: VALUE}
-    return api.read(_patch(cost, body), PodGroupCost).metadata.generation or 0
-
-
-def apply_group_cost_status(api: KubeApi, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
-    """Apply the status of one generation."""
-    fields: Json = {
-        "generation": generation,
-        "observedPods": status.observed_pods,
-        "rankedPods": status.ranked_pods,
-        "complete": status.complete,
-        "message": status.message,
-        "rankedAt": status.made,
-    }
-    api.call(_patch(cost, _head(cost) | {"status": fields}, "status"))
-
-
-def delete_group_cost(api: KubeApi, namespace: str, name: str) -> None:
-    """Delete one."""
-    try:
-        api.call(Call("DELETE", GROUP_COST.path_in(namespace, name)))
-    except NotFoundError:
-        return
-
-
-def _head(cost: GroupCost) -> Json:
-    return GROUP_COST.type_meta | {"metadata": {"name": cost.name, "namespace": cost.namespace}}
-
-
-def _patch(cost: GroupCost, body: Json, *sub: str) -> Call:
-    # Forced: the costs must change together, even if another client writes these objects too.
-    query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-    path = GROUP_COST.path_in(cost.namespace, cost.name, *sub)
-    return Call("PATCH", path, query, body=body, content_type=APPLY_PATCH)
-
-
-def _known_group_cost(item: PodGroupCost) -> KnownGroupCost:
-    spec, status, generation = item.spec, item.status, item.metadata.generation or 0
-    owner, namespace = spec.owner, item.metadata.namespace or ""
-    cost = GroupCost(
-        namespace, owner.kind, owner.name, spec.costs or {}, spec.max_removals, spec.waits_for, spec.ranked_at
-    )
-    if status.generation != generation:
-        return KnownGroupCost(cost, generation, None)
-    current = GroupCostStatus(
-        status.observed_pods, status.ranked_pods, status.complete, status.message, status.ranked_at
-    )
-    return KnownGroupCost(cost, generation, current)
 
 
 class ServedKind(Generic[T]):
@@ -176,3 +110,94 @@ class StoredCapacityRequest(Struct, kw_only=True):
         return KnownCapacityRequest(
             meta.namespace, meta.name, meta.uid, meta.generation, meta.resource_version, conditions
         )
+
+
+def _head(cost: GroupCost) -> Json:
+    return GROUP_COST.type_meta | {"metadata": {"name": cost.name, "namespace": cost.namespace}}
+
+
+def _patch(cost: GroupCost, body: Json, *sub: str) -> Call:
+    # Forced: the costs must change together, even if another client writes these objects too.
+    query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    path = GROUP_COST.path_in(cost.namespace, cost.name, *sub)
+    return Call("PATCH", path, query, body=body, content_type=APPLY_PATCH)
+
+
+def _known_group_cost(item: PodGroupCost) -> KnownGroupCost:
+    spec, status, generation = item.spec, item.status, item.metadata.generation or 0
+    owner, namespace = spec.owner, item.metadata.namespace or ""
+    cost = GroupCost(
+        namespace, owner.kind, owner.name, spec.costs or {}, spec.max_removals, spec.waits_for, spec.ranked_at
+    )
+    if status.generation != generation:
+        return KnownGroupCost(cost, generation, None)
+    current = GroupCostStatus(
+        status.observed_pods, status.ranked_pods, status.complete, status.message, status.ranked_at
+    )
+    return KnownGroupCost(cost, generation, current)
+
+
+class CustomObjects:
+    """The part of a `Cluster` (see `trimtab.actuator.kube.cluster`) that is about custom kinds."""
+
+    def __init__(self, api: KubeApi, timeout_s: float) -> None:
+        """`timeout_s` : longest silence of a list."""
+        self._api, self._timeout_s = api, timeout_s
+        self._buffers = ServedKind(api, "CapacityBuffer", StoredBuffer, timeout_s)
+        self._capacity_requests = ServedKind(api, "ProvisioningRequest", StoredCapacityRequest, timeout_s)
+
+    def group_costs(self) -> Sequence[KnownGroupCost]:
+        """Return our PodGroupCost objects."""
+        call = Call("GET", GROUP_COST.path, {"labelSelector": f"{LABEL}={VALUE}"}, timeout_s=self._timeout_s)
+        found = map(_known_group_cost, self._api.objects(call, PodGroupCost))
+        return sorted(found, key=lambda known: (known.cost.namespace, known.cost.name))
+
+    def write_group_cost(self, cost: GroupCost) -> int:
+        """Apply a PodGroupCost; return the generation that has the costs."""
+        spec: Json = {
+            "owner": {"kind": cost.owner_kind, "name": cost.owner_name},
+            "costs": dict(cost.costs),
+            "maxRemovals": cost.max_removals,
+            "waitsFor": cost.waits_for,
+            "rankedAt": cost.made,
+        }
+        body = _head(cost) | {"spec": spec}
+        body["metadata"]["labels"] = {LABEL: VALUE}
+        return self._api.read(_patch(cost, body), PodGroupCost).metadata.generation or 0
+
+    def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
+        """Apply the status of one generation of a PodGroupCost."""
+        fields: Json = {
+            "generation": generation,
+            "observedPods": status.observed_pods,
+            "rankedPods": status.ranked_pods,
+            "complete": status.complete,
+            "message": status.message,
+            "rankedAt": status.made,
+        }
+        self._api.call(_patch(cost, _head(cost) | {"status": fields}, "status"))
+
+    def delete_group_cost(self, namespace: str, name: str) -> None:
+        """Delete a PodGroupCost."""
+        with suppress(NotFoundError):
+            self._api.call(Call("DELETE", GROUP_COST.path_in(namespace, name)))
+
+    def buffers(self) -> Sequence[KnownBuffer]:
+        """Return all CapacityBuffers."""
+        found = (stored.known() for stored in self._buffers.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
+
+    def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
+        """Apply the status of a CapacityBuffer."""
+        self._buffers.apply_status({"name": buffer.name, "namespace": buffer.namespace}, status, BUFFER_APPLY)
+
+    def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
+        """Return all ProvisioningRequests."""
+        found = (stored.known() for stored in self._capacity_requests.read_all())
+        return sorted(found, key=lambda one: (one.namespace, one.name))
+
+    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+        """Apply the conditions of exactly this ProvisioningRequest, as it was read: uid and version are named."""
+        metadata = {"name": one.name, "namespace": one.namespace, "uid": one.uid}
+        metadata["resourceVersion"] = one.resource_version
+        self._capacity_requests.apply_status(metadata, {"conditions": [dict(c) for c in conditions]}, REQUEST_APPLY)

@@ -7,7 +7,6 @@ retried at once. Never decides which node or pod. Durations in seconds.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -20,12 +19,7 @@ from trimtab.actuator.kube.cluster import (
     CostWrite,
     FieldConflictError,
     ForeignCostError,
-    GroupCost,
-    GroupCostStatus,
     InvalidError,
-    KnownBuffer,
-    KnownCapacityRequest,
-    KnownGroupCost,
     NodeView,
     NotFoundError,
     PodCost,
@@ -36,19 +30,7 @@ from trimtab.actuator.kube.cluster import (
     instance_type,
     node_quantities,
 )
-from trimtab.actuator.kube.custom_objects import (
-    APPLY_PATCH,
-    BUFFER_APPLY,
-    FIELD_MANAGER,
-    REQUEST_APPLY,
-    ServedKind,
-    StoredBuffer,
-    StoredCapacityRequest,
-    apply_group_cost,
-    apply_group_cost_status,
-    delete_group_cost,
-    read_group_costs,
-)
+from trimtab.actuator.kube.custom_objects import APPLY_PATCH, FIELD_MANAGER, CustomObjects
 from trimtab.actuator.settings import KubeSettings
 from trimtab.common.kubernetes.api import JSON_PATCH, Json
 from trimtab.common.kubernetes.json_envelope import ObjectList
@@ -174,15 +156,12 @@ def _millis(moment: datetime | None) -> int:
     return 0 if moment is None else int(moment.timestamp() * 1000)
 
 
-class KubeCluster:
+class KubeCluster(CustomObjects):
     """A `Cluster` (see `trimtab.actuator.kube.cluster`)."""
 
     def __init__(self, api: KubeApi, settings: KubeSettings | None = None) -> None:
-        self._api = api
         self._settings = settings or KubeSettings()
-        timeout_s = self._settings.list_timeout_s
-        self._buffers = ServedKind(api, "CapacityBuffer", StoredBuffer, timeout_s)
-        self._capacity_requests = ServedKind(api, "ProvisioningRequest", StoredCapacityRequest, timeout_s)
+        super().__init__(api, self._settings.list_timeout_s)
 
     def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node; with `from_cache`, as the server's cache has it."""
@@ -296,42 +275,6 @@ class KubeCluster:
             if now is None or now.uid != pod.uid:
                 raise NotFoundError(str(error)) from error
             raise
-
-    def group_costs(self) -> Sequence[KnownGroupCost]:
-        """Return our PodGroupCost objects."""
-        return read_group_costs(self._api, self._settings.list_timeout_s)
-
-    def write_group_cost(self, cost: GroupCost) -> int:
-        """Apply a PodGroupCost."""
-        return apply_group_cost(self._api, cost)
-
-    def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
-        """Apply the status of a PodGroupCost."""
-        apply_group_cost_status(self._api, cost, generation, status)
-
-    def delete_group_cost(self, namespace: str, name: str) -> None:
-        """Delete a PodGroupCost."""
-        delete_group_cost(self._api, namespace, name)
-
-    def buffers(self) -> Sequence[KnownBuffer]:
-        """Return all CapacityBuffers."""
-        found = (stored.known() for stored in self._buffers.read_all())
-        return sorted(found, key=lambda one: (one.namespace, one.name))
-
-    def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
-        """Apply the status of a CapacityBuffer."""
-        self._buffers.apply_status({"name": buffer.name, "namespace": buffer.namespace}, status, BUFFER_APPLY)
-
-    def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
-        """Return all ProvisioningRequests."""
-        found = (stored.known() for stored in self._capacity_requests.read_all())
-        return sorted(found, key=lambda one: (one.namespace, one.name))
-
-    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
-        """Apply the conditions of exactly this ProvisioningRequest, as it was read: uid and version are named."""
-        metadata = {"name": one.name, "namespace": one.namespace, "uid": one.uid}
-        metadata["resourceVersion"] = one.resource_version
-        self._capacity_requests.apply_status(metadata, {"conditions": [dict(c) for c in conditions]}, REQUEST_APPLY)
 
     def _pods_named(
         self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY

@@ -1,8 +1,7 @@
-"""The thread that checks node groups for failed activities and nodes that do not join, while this process leads.
-Decides when they are checked; `activity_watcher` and `reconciler` decide what follows. Seconds.
+"""Checks node groups for failed activities and nodes that do not join, while this process leads. Decides when they are
+checked; `activity_watcher` and `reconciler` decide what follows. Seconds.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -70,7 +69,7 @@ def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
 
 
 class NodeGroupLoop:
-    """Checks every `POLL_S`, as a thread or as a `Task` (see `trimtab.actuator.runner.scheduler`)."""
+    """Checks every `POLL_S`; a `ScheduledTask` (see `trimtab.actuator.runner.scheduler`)."""
 
     name = "node groups"
 
@@ -90,16 +89,6 @@ class NodeGroupLoop:
             ActivityWatcher(processor, cloud, settings.backoff).step,
             NodeGroupReconciler(processor, cluster, cloud, settings, limits).step,
         )
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the running step."""
-        self._stopped.set()
 
     def step(self) -> float:
         """Check once, if this process leads; return the pause until the next time."""
@@ -112,7 +101,3 @@ class NodeGroupLoop:
                 # The other groups, and the next time, must not depend on it: nothing else would check them.
                 log.error("the node groups were not checked; the next round tries again", exc_info=error)
         return POLL_S
-
-    def _run(self) -> None:
-        while not self._stopped.wait(POLL_S):
-            self.step()

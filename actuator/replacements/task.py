@@ -34,7 +34,6 @@ from trimtab.actuator.tracker.admission import (
     pending_nodes,
     request_of,
 )
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.replacement_states import (
     DepartingNode,
     LeavingState,
@@ -46,6 +45,7 @@ from trimtab.actuator.tracker.replacement_states import (
 from trimtab.actuator.tracker.replacements import TOLERANCE, Assessment, assess, own_prefix
 from trimtab.actuator.tracker.states import GroupGrowth, NodeAnswer, Reason, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
 log = structlog.get_logger("replacements")

@@ -9,7 +9,7 @@ wall clock are Unix time.
 
 import threading
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final
 
 # Less is a gradual adjustment of the clock, or the time between reading the two.
 JUMP_MS = 2_000
@@ -68,29 +68,3 @@ class Clock:
             jump_ms = (wall_ms - self._wall_ms) - (steady_ms - self._steady_ms)
             self._wall_ms, self._steady_ms = wall_ms, steady_ms
         return wall_ms, jump_ms if abs(jump_ms) > JUMP_MS else 0
-
-
-class Pulse:
-    """A thread that beats: calls of the cloud may take long, and another thread must show that the process is awake.
-    Use as a context manager.
-    """
-
-    def __init__(self, beat: Callable[[], None]) -> None:
-        self._beat = beat
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._beat()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(BEAT_S):
-            self._beat()

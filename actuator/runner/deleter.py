@@ -28,10 +28,10 @@ from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerErro
 from trimtab.actuator.runner.ordered_machines import ExternalTaintGuard, MachineIdentity, OrderedMachines
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.events import EventRecorder
 from trimtab.actuator.tracker.instructions import DeleteInstance
 from trimtab.actuator.tracker.states import Reason
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("deleter")
 

@@ -13,9 +13,9 @@ from trimtab.actuator.drain.pods import pods_to_move
 from trimtab.actuator.kube.cluster import ClusterApi, NodeView, NotFoundError
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.steady_time import SteadyTime
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.events import EventRecorder
 from trimtab.actuator.tracker.instructions import DeleteInstance
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 # Least time between two lists of all nodes while deletions are only watched.
 LIST_MS: Final = 5_000

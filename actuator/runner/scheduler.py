@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from trimtab.actuator.store.records import StoreError
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("runner")
 

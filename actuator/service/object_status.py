@@ -10,7 +10,6 @@ Source: kubernetes/autoscaler, cluster-autoscaler/apis (CapacityBufferStatus, Pr
 pkg/provisioningrequest/conditions (types and reasons; upstream never writes CapacityRevoked).
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -19,7 +18,6 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from trimtab.actuator.kube.cluster import (
-    BufferStatus,
     ClusterApi,
     ClusterError,
     ConflictError,
@@ -74,7 +72,7 @@ CONDITIONS: Final[Mapping[int, _Condition]] = {
 
 
 def apply_buffer_status(
-    cluster: ClusterApi, wanted: Mapping[str, BufferStatus], limits: WriteLimits, now: datetime
+    cluster: ClusterApi, wanted: Mapping[str, plan_pb2.SlackObject], limits: WriteLimits, now: datetime
 ) -> actuator_pb2.ApplyBufferStatusResponse:
     """Write statuses that differ, within the limit of one call. wanted : by "namespace/name". Raises `ClusterError`."""
     response = actuator_pb2.ApplyBufferStatusResponse()
@@ -119,7 +117,7 @@ def _write_due(
     what a conflict means.
     """
     kind, conflict = kind_and_conflict
-    until, writes = time.monotonic() + limits.max_s, 0
+    may_write = limits.begin()
     try:
         writes_due = list(due()) if keys else []
     except (NotServedError, ForbiddenError) as error:
@@ -129,11 +127,10 @@ def _write_due(
     for key, write in writes_due:
         if write is None:
             response.unchanged_count += 1
-        elif writes >= limits.max_count or time.monotonic() > until:
-            response.left_count += 1
-        else:
-            writes += 1
+        elif may_write():
             _write(response, key, write, conflict)
+        else:
+            response.left_count += 1
     if response.failed_count:
         log.warning("status not written", objects=response.failed_count, such_as=response.failures[0])
 
@@ -157,17 +154,17 @@ def _fail(response: Response, key: str, detail: str) -> None:
         response.failures.append(f"{key}: {detail}")
 
 
-def status_of(buffer: KnownBuffer, wanted: BufferStatus, now: datetime) -> dict[str, Any] | None:
+def status_of(buffer: KnownBuffer, wanted: plan_pb2.SlackObject, now: datetime) -> dict[str, Any] | None:
     """Return the status to write; None = the buffer has it already."""
     served = not wanted.problem
-    room = f"{wanted.present} of {wanted.replicas} pods have room on nodes"
-    waits = wanted.present < wanted.replicas
+    room = f"{wanted.present_count} of {wanted.asked_count} pods have room on nodes"
+    waits = wanted.present_count < wanted.asked_count
     reason = "NotServed" if not served else "WaitsForNodes" if waits else "RoomIsThere"
     conditions = [
         _condition(READY, served, "Served" if served else "NotServed", wanted.problem or "its pods are known"),
         _condition(PROVISIONING, served, reason, room),
     ]
-    fields: dict[str, Any] = {"replicas": wanted.replicas}
+    fields: dict[str, Any] = {"replicas": wanted.asked_count}
     if served and buffer.template:
         fields["podTemplateRef"] = {"name": buffer.template}
     if buffer.strategy:

@@ -9,7 +9,6 @@ Replacing one pod takes one write. Durations in seconds.
 Source: Kubernetes, "ReplicaSet", pod deletion cost: an int32, absent = 0; frequent updates are to be avoided.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -80,18 +79,11 @@ class Progress:
 
     def __init__(self, cluster: ClusterApi, limits: WriteLimits, made: str) -> None:
         """Begin; `made` : when the costs were decided, RFC 3339."""
-        self.cluster, self.limits, self.made = cluster, limits, made
+        self.cluster, self.made = cluster, made
         # What the call returns, filled while it runs.
         self.response = actuator_pb2.ApplyPodCostsResponse()
-        # Pods and objects written, and the end of the time, monotonic seconds.
-        self._writes, self._until = 0, time.monotonic() + limits.max_s
-
-    def may_write(self) -> bool:
-        """Return whether the limit of one call allows another write, and count it."""
-        if self._writes >= self.limits.max_count or time.monotonic() > self._until:
-            return False
-        self._writes += 1
-        return True
+        # Whether the limit of one call allows another write, of a pod or an object, which is counted.
+        self.may_write = limits.begin()
 
     def fail(self, pod: str, reason: int, detail: str) -> str:
         """Count a pod that could not be written; return the reason, for its group."""

@@ -31,13 +31,15 @@ from trimtab.actuator.cloud.table import (
     option_classes,
 )
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError
-from trimtab.actuator.runner.clock import Pulse
+from trimtab.actuator.node_groups.loop import POLL_S
+from trimtab.actuator.runner.clock import BEAT_S
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import StateOptions, WorkOptions
 from trimtab.actuator.settings import KubeOptions, SettingError
+from trimtab.actuator.steady_time import RepeatingThread
 from trimtab.actuator.store.records import Store, StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
 from trimtab.common.documents.output import visible
@@ -108,8 +110,10 @@ def _run(
         registrations.append(external_registration(actuator))
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
-    group_loop = actuator.node_group_loop()
-    stack.enter_context(Pulse(actuator.processor.beat))
+    group_loop = RepeatingThread("groups", actuator.node_group_loop().step, POLL_S)
+    # Calls of the cloud may take long, and another thread must show that the process is awake.
+    actuator.processor.beat()
+    stack.enter_context(RepeatingThread("pulse", actuator.processor.beat, BEAT_S))
 
     def begin() -> None:
         group_loop.start()

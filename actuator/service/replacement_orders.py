@@ -42,6 +42,7 @@ from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.common.rpc.errors import Reason as ErrorReason
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, reason_pb2
+from trimtab.v1.actuator_pb2 import StartReplacementResponse
 
 log = structlog.get_logger("replacements")
 
@@ -51,14 +52,6 @@ _PLAN_REASONS = {
     Reason.PLAN_TIME_REQUIRED: ReplacementReason.REPLACEMENT_PLAN_INCOMPLETE,
     Reason.ASSUMPTION_REQUIRED: ReplacementReason.REPLACEMENT_PLAN_INCOMPLETE,
 }
-
-
-class ReplacementAnswer(NamedTuple):
-    """The answer to a request. `reason` : a `ReplacementReason.Code`, of a refusal."""
-
-    accepted: bool
-    reason: int = 0
-    detail: str = ""
 
 
 class _WaveFacts(NamedTuple):
@@ -79,19 +72,19 @@ class ReplacementOrders:
     ) -> None:
         self._processor, self._context, self._settings, self._deletions = processor, context, settings, deletions
 
-    def start(self, request: actuator_pb2.StartReplacementRequest) -> ReplacementAnswer:
+    def start(self, request: actuator_pb2.StartReplacementRequest) -> StartReplacementResponse:
         """Begin a replacement, or return that it has begun."""
         check_replacement(request)
         request_id, digest = request.request_id, digest_request(request)
         if self._processor.read(lambda tracker, _: _is_known(tracker, request_id, digest)):
-            return ReplacementAnswer(True)
+            return StartReplacementResponse(accepted=True)
         self._check_may_order()
         facts = self._observe(request)
-        answers: list[ReplacementAnswer] = []
+        answers: list[StartReplacementResponse] = []
 
         def proposal(tracker: Tracker, now_ms: int) -> Event | None:
             if _is_known(tracker, request_id, digest):
-                answers.append(ReplacementAnswer(True))
+                answers.append(StartReplacementResponse(accepted=True))
                 return None
             check_epoch(request.epoch, tracker.data)
             answers.append(self._decide(tracker.data, request, facts, now_ms))
@@ -115,7 +108,7 @@ class ReplacementOrders:
             "replacement decided",
             request_id=request_id,
             accepted=answer.accepted,
-            reason=reason_pb2.ReplacementReason.Code.Name(answer.reason),  # type: ignore[arg-type]
+            reason=reason_pb2.ReplacementReason.Code.Name(answer.reason),
             detail=answer.detail,
             leaving=len(facts.leaving),
             new=len(facts.new_nodes),
@@ -159,10 +152,10 @@ class ReplacementOrders:
 
     def _decide(
         self, data: TrackerData, request: actuator_pb2.StartReplacementRequest, facts: _WaveFacts, now_ms: int
-    ) -> ReplacementAnswer:
+    ) -> StartReplacementResponse:
         if data.replacements:
             names = ", ".join(data.replacements)
-            return ReplacementAnswer(False, ReplacementReason.REPLACEMENT_IN_PROGRESS, f"{names} is in progress")
+            return _refusal(ReplacementReason.REPLACEMENT_IN_PROGRESS, f"{names} is in progress")
         age_s = (now_ms - request.plan_time.ToMilliseconds()) / 1000 if request.HasField("plan_time") else None
         # How many deletions may be in progress is no matter before the new nodes are there.
         count = len(data.deletions) + len(facts.leaving)
@@ -173,15 +166,19 @@ class ReplacementOrders:
         if refused is not None:
             reason = _PLAN_REASONS.get(refused.reason, ReplacementReason.LEAVING_NODE_REFUSED)  # type: ignore[call-overload]
             name = reason_pb2.DeletionReason.Code.Name(refused.reason)  # type: ignore[arg-type]
-            return ReplacementAnswer(False, reason, f"{refused.node}: {name} {refused.detail}")
+            return _refusal(reason, f"{refused.node}: {name} {refused.detail}")
         full = _full_group(facts)
         if full:
-            return ReplacementAnswer(False, ReplacementReason.NEW_NODE_GROUP_FULL, full)
+            return _refusal(ReplacementReason.NEW_NODE_GROUP_FULL, full)
         saving = _planned_saving(facts)
         if saving < request.min_saving_per_hour - TOLERANCE:
             detail = f"the plan saves {saving:.6g} an hour, less than {request.min_saving_per_hour:.6g}"
-            return ReplacementAnswer(False, ReplacementReason.PLANNED_SAVING_TOO_SMALL, detail)
-        return ReplacementAnswer(True)
+            return _refusal(ReplacementReason.PLANNED_SAVING_TOO_SMALL, detail)
+        return StartReplacementResponse(accepted=True)
+
+
+def _refusal(reason: reason_pb2.ReplacementReason.Code.ValueType, detail: str) -> StartReplacementResponse:
+    return StartReplacementResponse(reason=reason, detail=detail)
 
 
 def _price(cloud: CloudProvider, groups: dict[str, NodeGroupView], group: str) -> float | None:
@@ -240,12 +237,3 @@ def _cancelled(tracker: Tracker, request_id: str) -> tuple[Sequence[str], bool]:
     is_cancelled = replacement.reason == ReplacementReason.REPLACEMENT_CANCELLED
     in_deletion = [one.plan.node for one in replacement.leaving if one.state is LeavingState.IN_DELETION]
     return [node for node in in_deletion if is_cancelled and tracker.cancellable(node)], is_cancelled
-
-
-def replacement_response(answer: ReplacementAnswer) -> actuator_pb2.StartReplacementResponse:
-    """Return the answer as a message."""
-    return actuator_pb2.StartReplacementResponse(
-        accepted=answer.accepted,
-        reason=answer.reason,  # type: ignore[arg-type]
-        detail=answer.detail,
-    )

@@ -5,7 +5,7 @@ its new nodes and nodes that leave by state, savings for one hour, and why a par
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import structlog
@@ -101,24 +101,10 @@ def _log(replacement: TrackedReplacement) -> None:
     )
 
 
-class ReplacementMessages:
-    """The encoded replacements, each encoded again only when it may have changed."""
-
-    def __init__(self) -> None:
-        # Of ended ones, which do not change any more.
-        self._ended: dict[tuple[str, int], bytes] = {}
-
-    def encoded(self, data: TrackerData) -> Mapping[str, bytes]:
-        """Return all as encoded messages by request id, sorted."""
-        ended: dict[tuple[str, int], bytes] = {}
-        for one in data.ended_replacements:
-            key = (one.request_id, one.stage_ms)
-            ended[key] = self._ended.get(key) or replacement_message(one).SerializeToString(deterministic=True)
-        self._ended = ended
-        found = {request_id: encoded for (request_id, _), encoded in ended.items()}
-        for request_id, one in data.replacements.items():
-            found[request_id] = replacement_message(one).SerializeToString(deterministic=True)
-        return dict(sorted(found.items()))
+def replacement_messages(data: TrackerData) -> dict[str, actuator_pb2.Replacement]:
+    """Return all by request id, sorted."""
+    every = {one.request_id: one for one in (*data.ended_replacements, *data.replacements.values())}
+    return {request_id: replacement_message(every[request_id]) for request_id in sorted(every)}
 
 
 def replacement_message(replacement: TrackedReplacement) -> actuator_pb2.Replacement:

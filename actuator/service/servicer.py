@@ -24,7 +24,6 @@ from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response, lowering_response
 from trimtab.actuator.service.object_status import apply_buffer_status, apply_capacity_status
 from trimtab.actuator.service.pod_costs import apply_pod_costs
-from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
 from trimtab.actuator.service.status import StatusParts
 from trimtab.actuator.service.validation import buffer_states, capacity_answers, check_epoch, check_nodes, cost_orders
@@ -135,7 +134,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Start to replace nodes by new ones, in the background."""
         with self._call("start_replacement", request_id=request.request_id, nodes=len(request.wave.leaving)):
             self._actuator.processor.check_leading()
-            return replacement_response(self._actuator.replacements.start(request))
+            return self._actuator.replacements.start(request)
 
     def CancelReplacement(
         self, request: actuator_pb2.CancelReplacementRequest, context: grpc.ServicerContext

@@ -4,6 +4,8 @@ clouds stand beside their settings. Durations in seconds.
 Each option can be set by an environment variable too: `TRIMTAB_ACTUATOR_STATE_DIR` for `--state-dir`.
 """
 
+import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +38,11 @@ class WriteLimits:
 
     max_count: int = 200
     max_s: float = 5.0
+
+    def begin(self) -> Callable[[], bool]:
+        """Return, at the beginning of a call, what says whether it may write once more, and counts that."""
+        until_s, counts = time.monotonic() + self.max_s, itertools.count()
+        return lambda: time.monotonic() <= until_s and next(counts) < self.max_count
 
 
 @dataclass(frozen=True)

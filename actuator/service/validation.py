@@ -14,7 +14,6 @@ from typing import Final
 
 import grpc
 
-from trimtab.actuator.kube.cluster import BufferStatus
 from trimtab.actuator.service.pod_costs import CostOrders, GroupOrder
 from trimtab.actuator.tracker.admission import NodeRequest
 from trimtab.actuator.tracker.groups import RESERVED
@@ -165,11 +164,11 @@ def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> Co
     return orders
 
 
-def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, BufferStatus]:
+def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, plan_pb2.SlackObject]:
     """Return the states in an `ApplyBufferStatus`, checked, by "namespace/name" of the buffer."""
     if len(request.buffers) > MAX_BUFFERS:
         raise invalid_request(f"{len(request.buffers)} buffers; give at most {MAX_BUFFERS:,}", field="buffers")
-    statuses: dict[str, BufferStatus] = {}
+    statuses: dict[str, plan_pb2.SlackObject] = {}
     for buffer in request.buffers:
         kind, _, key = buffer.object.partition("/")
         namespace, _, name = key.partition("/")
@@ -181,7 +180,7 @@ def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, B
         if not 0 <= buffer.present_count <= buffer.asked_count:
             problem = f"{key} has {buffer.present_count} of {buffer.asked_count}; give 0 to asked_count"
             raise _invalid("buffers.present_count", f": {problem}")
-        statuses[key] = BufferStatus(buffer.asked_count, buffer.present_count, buffer.problem)
+        statuses[key] = buffer
     return statuses
 
 

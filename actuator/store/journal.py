@@ -7,11 +7,11 @@ acting when a write fails. Never acts itself. Not thread-safe; the event process
 import msgspec
 
 from trimtab.actuator.store.records import History, Record, Store, StoreError
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.events import Event, decode, encode
 from trimtab.actuator.tracker.instructions import Instruction
 from trimtab.actuator.tracker.states import Retention
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 # A replay of 5,000 events takes a tenth of a second.
 COMPACT_AFTER = 5_000

@@ -1,16 +1,17 @@
 """One deletion: the only table of its transitions, what an event changes in it, the work that its state requires, and
-what it never contradicts. An event that is in neither `EDGES` nor `LATE` is impossible.
+what it never contradicts.
 
 Nodes from which a gang moves whole wait while the drain of one of them has not begun: until then no pod of any of them
 is evicted, and if one of them ends, all are rolled back. From then on each node continues by itself, as the gang is
 disrupted anyway. The nodes of a gang are those of one request with one `NodeToDelete.gang`.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.states import FINAL_STATES, NO_REASON, Deletion, PodRef, Reason, State, TrackerData
+from trimtab.actuator.tracker.states import NO_REASON, Deletion, PodRef, Reason, State, TrackerData
+from trimtab.actuator.tracker.transitions import Edge, TransitionTable
 
 # Late events of a task or a caller. They are harmless: they change only the record of evictions.
 LATE: dict[State, frozenset[type[e.Event]]] = {
@@ -37,16 +38,7 @@ LATE: dict[State, frozenset[type[e.Event]]] = {
 _NOT_BEGUN: Final = (State.PLANNED, State.TAINTED)
 
 
-class Edge(NamedTuple):
-    """In state `source`, `event` leads to `target`. `sentence` : why, for the documentation."""
-
-    source: State
-    event: type[e.Event]
-    target: State
-    sentence: str
-
-
-EDGES = (
+EDGES: Final[tuple[Edge[State], ...]] = (
     Edge(State.PLANNED, e.SetTainted, State.TAINTED, "Every node of the set carries the taint; the work begins."),
     Edge(
         State.PLANNED,
@@ -94,36 +86,12 @@ EDGES = (
 )
 
 
-_TARGETS = {(edge.source, edge.event): edge.target for edge in EDGES}
-
-
-class ImpossibleEventError(Exception):
-    """An event that cannot happen in its deletion's state: a bug of the actuator, or a damaged store."""
+TABLE: Final = TransitionTable("a deletion", EDGES, LATE)
 
 
 def next_state(state: State, event: e.Event) -> State | None:
     """Return the next state; None when the event is late. Raises `ImpossibleEventError`."""
-    target = _TARGETS.get((state, type(event)))
-    if target is not None:
-        return target
-    if type(event) in LATE.get(state, frozenset()):
-        return None
-    raise ImpossibleEventError(f"{type(event).__name__} cannot happen to a deletion that is {state.name}")
-
-
-def table() -> str:
-    """Return the table as text, one edge per line."""
-    return "\n".join(
-        f"{edge.source.name:13}{edge.event.__name__:17}{edge.target.name:13}{edge.sentence}" for edge in EDGES
-    )
-
-
-def check_table() -> None:
-    """Raise AssertionError if the table contradicts itself."""
-    assert len(_TARGETS) == len(EDGES), "two edges with the same source and event"
-    assert not [edge for edge in EDGES if edge.source in FINAL_STATES], "an edge leaves a final state"
-    both = [(state, event) for state, events in LATE.items() for event in events if (state, event) in _TARGETS]
-    assert not both, f"both an edge and late: {both}"
+    return next(iter(TABLE.following(state, event)), None)
 
 
 def apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:

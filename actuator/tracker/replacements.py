@@ -11,7 +11,6 @@ from typing import NamedTuple
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker import replacement_transitions
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.groups import WAVE
 from trimtab.actuator.tracker.replacement_states import (
     FINAL_STAGES,
@@ -25,7 +24,7 @@ from trimtab.actuator.tracker.replacement_states import (
     TrackedReplacement,
     WaveStage,
 )
-from trimtab.actuator.tracker.replacement_transitions import is_ordered, is_over, next_stages
+from trimtab.actuator.tracker.replacement_transitions import WAVE_TABLE, is_ordered, is_over
 from trimtab.actuator.tracker.states import (
     Deletion,
     GrowthReason,
@@ -34,6 +33,7 @@ from trimtab.actuator.tracker.states import (
     State,
     TrackerData,
 )
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 TOLERANCE = 1e-9
 """Differences of savings below this are those of adding floats."""
@@ -94,7 +94,7 @@ def handle(data: TrackerData, event: e.ReplacementEvent, now_ms: int) -> list[i.
     replacement = data.replacements.get(event.request_id)
     if replacement is None:
         raise ImpossibleEventError(f"{type(event).__name__}: replacement {event.request_id} is not in progress")
-    targets = next_stages(replacement.stage, event)
+    targets = WAVE_TABLE.following(replacement.stage, event)
     if not targets:
         return []
     if isinstance(event, e.NodesOrdered):
@@ -111,7 +111,7 @@ def note_accepted(data: TrackerData, event: e.SetAccepted) -> None:
     replacement = _owner(data, event.request_id)
     if replacement is None:
         return
-    next_stages(replacement.stage, event)
+    WAVE_TABLE.following(replacement.stage, event)
     if replacement.stage is WaveStage.DRAINING:
         possible = {one.plan.node for one in replacement.leaving if one.state is LeavingState.WAITS}
     else:
@@ -148,7 +148,7 @@ def note_answered(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> No
     replacement = _owner(data, event.request_id)
     if replacement is None or not replacement.order_open or event.request_id != order_id(replacement):
         return
-    targets = next_stages(replacement.stage, event)
+    targets = WAVE_TABLE.following(replacement.stage, event)
     replacement.order_open, replacement.ordered_ms = False, now_ms
     for answer in event.answers:
         if answer.accepted:

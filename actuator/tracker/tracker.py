@@ -15,7 +15,6 @@ from trimtab.actuator.tracker import deletion_steps, groups, replacements
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker.deletion_steps import (
-    ImpossibleEventError,
     apply,
     check_deletion,
     instruction_of,
@@ -35,6 +34,7 @@ from trimtab.actuator.tracker.states import (
     TrackedEviction,
     TrackerData,
 )
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 _data_decoder: msgspec.json.Decoder[TrackerData] = msgspec.json.Decoder(TrackerData)
 

@@ -8,7 +8,6 @@ from google.protobuf import json_format
 
 from trimtab.clients.advice.changes import Edit, Keys, PodChange, RequestChange, SpecChange
 from trimtab.clients.json_form import json_form
-from trimtab.common.deltas import Interner
 from trimtab.common.deltas.writing import DeltaWriter
 from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import plan_pb2
@@ -25,7 +24,6 @@ class SnapshotEditor:
 
     def __init__(self, snapshot: pb.ClusterSnapshot) -> None:
         self._snapshot = snapshot
-        self._source = Interner().intern(snapshot)
         self._node_rows = {node.name: row for row, node in enumerate(snapshot.nodes)}
         self._group_rows = {group.id: row for row, group in enumerate(snapshot.node_groups)}
 
@@ -35,7 +33,7 @@ class SnapshotEditor:
         if not (edit.budgets or edit.groups or edit.pods or edit.nodes or edit.unhealthy):
             return delta
         delta.changed.resources.extend(self._snapshot.resources)
-        writer = DeltaWriter(self._source, delta.changed)
+        writer = DeltaWriter(self._snapshot, delta.changed)
         changed = {row: most for row, most in edit.budgets.items() if most is not None}
         budgets = list(dict.fromkeys((*changed, *sorted(edit.unhealthy.difference(edit.budgets)))))
         writer.add_rows("pod_disruption_budgets", budgets)

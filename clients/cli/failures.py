@@ -15,7 +15,7 @@ from trimtab.common.documents.output import visible
 from trimtab.common.kubernetes.errors import ConfigurationError, KubernetesError
 from trimtab.common.kubernetes.object_errors import InvalidInputError as UnreadableError
 from trimtab.common.rpc.addresses import AddressError
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.extras import MissingExtraError
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -62,7 +62,7 @@ def _expected() -> Iterator[None]:
         yield
     except (UsageError, UnreadableError, AddressError) as error:
         _leave(str(error), BAD_INPUT)
-    except (TrimtabError, ServiceError) as error:
+    except TrimtabError as error:
         at_fault = error.code.name in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"}
         _leave(f"{error.message} ({error.reason_name})", BAD_INPUT if at_fault else FAILED)
     except (FailedError, MissingExtraError) as error:

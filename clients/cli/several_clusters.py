@@ -24,7 +24,7 @@ from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.object_errors import InvalidInputError
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 
@@ -87,7 +87,7 @@ def _planned(
         view = ClusterView(snapshot)
         if wanted is not None:
             advice = find_advice(planner, view, request, response, wanted)
-    except (UsageError, FailedError, InvalidInputError, TrimtabError, ServiceError) as error:
+    except (UsageError, FailedError, InvalidInputError, TrimtabError) as error:
         note(f"{cluster.name}: left out: {error}")
         return PlannedCluster(cluster, None, str(error))
     now_ns, prices_of_file = request.now.ToNanoseconds(), options.prices_of_file

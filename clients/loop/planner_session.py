@@ -4,97 +4,15 @@ Decides what is sent: snapshot or delta, state or its version. The planner stays
 or the state says so, and then receives all of it. Reads only the versions of an answer.
 """
 
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Final, Protocol, Self
-
-import grpc
+from collections.abc import Callable
 
 from trimtab.clients.loop.loop_clock import shift
+from trimtab.clients.planner_client import PlannerLink
 from trimtab.clients.required_features import require_features
-from trimtab.common.rpc.channel_security import ChannelSecurity
-from trimtab.common.rpc.client import (
-    about_cluster,
-    call_once,
-    connect,
-    invoke,
-    is_overloaded,
-    is_unavailable,
-    new_session,
-)
+from trimtab.common.rpc.client import is_overloaded
 from trimtab.common.rpc.errors import Reason, TrimtabError
-from trimtab.common.rpc.retries import RetryPolicy, attempts, with_retries
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
-
-PIECE_BYTES = 1 << 20
-"""Largest piece of a snapshot that the contract allows."""
-WHILE_BUSY: Final = attempts(3, 0.5, 2.0)
-"""How often a request is sent to an overloaded planner, after it has waited there for its turn."""
-
-
-class PlannerLink(Protocol):
-    """The planner as the session uses it. Raises TrimtabError."""
-
-    def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """Return the planner's capabilities."""
-
-    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Call `Plan`; `payload` is the encoded snapshot or delta."""
-
-    def close(self) -> None:
-        """End the connection, if there is one; calls in progress fail."""
-
-
-class GrpcLink:
-    """A planner service at "host:port". Close it, or use it as a context."""
-
-    def __init__(
-        self,
-        address: str,
-        timeout_s: float = 60.0,
-        policy: RetryPolicy | None = None,
-        security: ChannelSecurity | None = None,
-    ) -> None:
-        self._channel: grpc.Channel = connect(address, security)
-        self._session = new_session()
-        self._stub = planner_pb2_grpc.PlannerStub(self._channel)
-        self._timeout_s, self._policy = timeout_s, policy or RetryPolicy()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection; calls in progress fail."""
-        self._channel.close()
-
-    def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """Return the planner's capabilities."""
-        request = planner_pb2.GetPlannerInfoRequest()
-        return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
-
-    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Call `Plan`; repeat it unchanged while the planner is unavailable, within the retry policy (five calls in
-        total by default), and while it is overloaded (three calls in total).
-        """
-        metadata = about_cluster(self._session, request.cluster)
-
-        def call() -> plan_pb2.PlanResponse:
-            parts = _parts(request, payload)
-            return self._stub.Plan(parts, timeout=self._timeout_s, metadata=metadata)
-
-        return with_retries(lambda: call_once(call), self._policy_of)
-
-    def _policy_of(self, error: BaseException) -> RetryPolicy | None:
-        """Return how often a request is sent that failed in this way; None = once."""
-        if is_overloaded(error):
-            return WHILE_BUSY
-        return self._policy if is_unavailable(error) else None
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 
 class PlannerSession:
@@ -185,21 +103,23 @@ class PlannerSession:
         request.base_version = "" if update.snapshot is not None else version
         request.snapshot_size_bytes = len(payload)
         self.whole_count += update.snapshot is not None
-        self._put_state(request, by_version=True)
+        self._put_state(request)
         try:
             return self._link.send(request, payload)
         except TrimtabError as error:
             if error.reason != Reason.STATE_UNKNOWN:
                 raise
-        self._put_state(request, by_version=False)
+        # From now on it goes whole.
+        self._state_version = ""
+        self._put_state(request)
         return self._link.send(request, payload)
 
-    def _put_state(self, request: plan_pb2.PlanRequest, by_version: bool) -> None:
+    def _put_state(self, request: plan_pb2.PlanRequest) -> None:
         request.ClearField("state")
         request.state_version = ""
         if self._state is None:
             return
-        if by_version and self._state_version:
+        if self._state_version:
             request.state_version = self._state_version
         else:
             request.state.CopyFrom(self._state)
@@ -219,11 +139,3 @@ def _payload(update: SnapshotUpdate) -> bytes:
     if update.delta is None or update.is_empty:
         return b""
     return update.delta.SerializeToString(deterministic=True)
-
-
-def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[planner_pb2.PlanRequestPart]:
-    """Yield the parts of a request's stream."""
-    yield planner_pb2.PlanRequestPart(request=request)
-    for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
-        piece = planner_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])
-        yield planner_pb2.PlanRequestPart(snapshot=piece)

@@ -23,7 +23,7 @@ from trimtab.clients.python_api.plan import PlanResult
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.rpc.addresses import AddressError
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 _AT_FAULT = ("INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
@@ -44,7 +44,7 @@ def named_errors() -> Iterator[None]:
         yield
     except (UsageError, InvalidInputError, AddressError) as error:
         raise InputError(str(error)) from error
-    except (TrimtabError, ServiceError) as error:
+    except TrimtabError as error:
         kind = InputError if error.code.name in _AT_FAULT else PlannerError
         raise kind(f"{error.message} ({error.reason_name})") from error
     except FailedError as error:
@@ -122,8 +122,7 @@ def advise(
 class Client:
     """A running planner at "host:port". Use it as a context, or close it.
 
-    It has the calls of `trimtab.plan` and `trimtab.advise`. Of a cluster for which it has planned, it sends only what
-    has changed.
+    It has the calls of `trimtab.plan` and `trimtab.advise`.
     """
 
     def __init__(self, address: str) -> None:

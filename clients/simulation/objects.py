@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from trimtab.clients.simulation.cluster.objects import made_uid
+from trimtab.clients.simulation.cluster.placement_rules import ZONE
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
 from trimtab.clients.simulation.scenario_values import JobRequestModel, StorageClassModel
-from trimtab.clients.simulation.scheduling.rules import ZONE
 from trimtab.common.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
 from trimtab.common.kubernetes.signals import cluster_autoscaler, ours
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.simulation.cluster.placement_rules import ZONE
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
-from trimtab.clients.simulation.scheduling.rules import ZONE
 from trimtab.common.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.common.recording import ZSTD_MAGIC
 

@@ -22,9 +22,11 @@ from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.in_process_planner import InProcessLink, WithoutIdleGrowth
-from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.planner_client import PlannerLink
 from trimtab.clients.simulation.cluster.database import JournalEntry
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.drains import WatchedCluster
 from trimtab.clients.simulation.local_actuator import LocalActuator
@@ -35,7 +37,6 @@ from trimtab.clients.simulation.reclaims import Reclaims
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
 from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.simulation.timers import ScenarioDelays, next_due
 from trimtab.clients.simulation.traces.arrivals import Arrival
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects

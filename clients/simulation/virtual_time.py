@@ -6,7 +6,7 @@ One thread runs everything, in order of time, then of arrival: a run depends onl
 import heapq
 
 from trimtab.actuator.runner.scheduler import ScheduledTask, reschedule_due
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 
 class VirtualTime:

@@ -9,9 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.common.deltas.interning import KEYS, WITH_OWN_DICTIONARY
-from trimtab.common.deltas.pod_columns import Int64, Texts
-from trimtab.common.deltas.renumbering import NewIndices, renumber
+from trimtab.common.deltas.renumbering import (
+    KEYS,
+    WITH_OWN_DICTIONARY,
+    Int64,
+    NewIndices,
+    renumber,
+    texts_of,
+)
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
@@ -91,8 +96,7 @@ class Application:
             column = np.frombuffer(data, _PLAIN.get(field, _INT32)) if data else np.zeros(table.count, np.int64)
             parts.append(index[field][column] if field in index and data else column)
         for field, texts in self._texts.items():
-            lengths = np.frombuffer(getattr(table, f"{field}_lengths"), _INT32)
-            texts.extend(Texts.of(getattr(table, f"{field}s"), lengths).take(np.arange(table.count)))
+            texts.extend(texts_of(table, field, np.arange(table.count)))
         mounts: list[list[int]] = [[] for _ in range(table.count)]
         volumes = part.volumes[np.frombuffer(table.volume, _INT32)].tolist()
         for pod, volume in zip(np.frombuffer(table.volume_pod, _INT32).tolist(), volumes, strict=True):

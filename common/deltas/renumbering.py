@@ -1,4 +1,5 @@
-"""Renumber the indices into a snapshot's dictionaries, in messages that the caller owns, in place.
+"""The rows of a snapshot: their keys, and the indices into its dictionaries, which can be renumbered, in messages that
+the caller owns, in place.
 
 Decides which fields of the contract are such indices.
 """
@@ -6,11 +7,25 @@ Decides which fields of the contract are such indices.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from numpy.typing import NDArray
 
 from trimtab.v1 import snapshot_pb2 as pb
 
+Int64 = NDArray[np.int64]
+WITH_OWN_DICTIONARY: Final = ("slack_requests", "devices", "capacity_requests")
+"""Messages with dictionaries of their own; a delta replaces them whole."""
+KEYS: Final[dict[str, Callable[[Any], str]]] = {
+    "nodes": lambda row: row.name,
+    "node_groups": lambda row: row.id,
+    "owners": lambda row: row.uid,
+    "pod_disruption_budgets": lambda row: f"{row.namespace}/{row.name}",
+    "namespaces": lambda row: row.name,
+    "pod_groups": lambda row: f"{row.namespace}/{row.name}",
+}
+"""The tables of rows, and the key of each."""
 STRING_FIELDS: Final[dict[Any, tuple[str, ...]]] = {
     pb.LabelPair.DESCRIPTOR: ("key", "value"),
     pb.LabelRequirement.DESCRIPTOR: ("key", "values"),
@@ -55,15 +70,14 @@ class NewIndices(NamedTuple):
 
 class _IndexFields(NamedTuple):
     """The fields of a message type that hold indices. `single`, `repeated` : names of fields of string indices;
-    `has_label_set`, `has_spec` : whether it has such a field, 0 included; `may_name_spec` : whether its spec may be
-    absent; `message`, `messages` : single and repeated fields of messages that hold indices, with theirs.
+    `has_label_set`, `has_spec` : whether it has such a field, 0 included; `message`, `messages` : single and repeated
+    fields of messages that hold indices, with theirs.
     """
 
     single: tuple[str, ...]
     repeated: tuple[str, ...]
     has_label_set: bool
     has_spec: bool
-    may_name_spec: bool
     message: tuple[tuple[str, "_IndexFields"], ...]
     messages: tuple[tuple[str, "_IndexFields"], ...]
 
@@ -73,22 +87,12 @@ def renumber(message: Message, numbers: NewIndices) -> None:
     _apply(_plan(message.DESCRIPTOR), message, numbers)
 
 
-def may_name_spec(descriptor: Any) -> bool:
-    """Return whether rows of this message type, or messages in them, can hold an index into the pod specs."""
-    return _plan(descriptor).may_name_spec
-
-
-def names_spec(message: Message) -> bool:
-    """Return whether a row, or a message in it, holds an index into the pod specs."""
-    return _names_spec(_plan(message.DESCRIPTOR), message)
-
-
-def _names_spec(plan: _IndexFields, message: Any) -> bool:
-    if plan.has_spec or not plan.may_name_spec:
-        return plan.has_spec
-    single = ((inner, getattr(message, name)) for name, inner in plan.message if message.HasField(name))
-    repeated = ((inner, one) for name, inner in plan.messages for one in getattr(message, name))
-    return any(_names_spec(inner, one) for inner, one in (*single, *repeated))
+def texts_of(pods: pb.PodTable, field: str, rows: Int64) -> list[bytes]:
+    """Return the names or uids of some rows of a pod table. field : "name" or "uid"."""
+    data: bytes = getattr(pods, f"{field}s")
+    ends = np.cumsum(np.frombuffer(getattr(pods, f"{field}_lengths"), "<i4"), dtype=np.int64)
+    bounds = np.concatenate(([0], ends))
+    return [data[a:b] for a, b in zip(bounds[rows].tolist(), bounds[rows + 1].tolist(), strict=True)]
 
 
 _known: dict[Any, _IndexFields] = {}
@@ -115,7 +119,6 @@ def _make(descriptor: Any) -> _IndexFields:
         tuple(name for name in names if name in many),
         descriptor in LABEL_SET_MESSAGES,
         descriptor in SPEC_MESSAGES,
-        descriptor in SPEC_MESSAGES or any(plan.may_name_spec for _, plan in useful),
         tuple(one for one in useful if one[0] not in many),
         tuple(one for one in useful if one[0] in many),
     )

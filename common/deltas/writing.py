@@ -3,15 +3,12 @@ Decides the numbering: strings keep their index in the snapshot, and unused ones
 unchanged. Label sets, specs and volumes are numbered by first use.
 """
 
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.common.deltas.interning import InternedSnapshot
-from trimtab.common.deltas.pod_columns import Int64
-from trimtab.common.deltas.renumbering import NewIndices, renumber
+from trimtab.common.deltas.renumbering import Int64, NewIndices, renumber, texts_of
 from trimtab.v1 import snapshot_pb2 as pb
 
 _STRINGS = ("namespace", "node", "owner", "pinned_node", "pod_group", "nominated_node")
@@ -29,10 +26,8 @@ _PLAIN = {
 class DeltaWriter:
     """Copies rows of `source` into `target`; call `finish` last."""
 
-    def __init__(self, source: InternedSnapshot, target: pb.ClusterSnapshot) -> None:
-        self._whole, self._pods = source.message, source.pods
-        self._spec_strings = source.spec_strings
-        self._target = target
+    def __init__(self, source: pb.ClusterSnapshot, target: pb.ClusterSnapshot) -> None:
+        self._whole, self._target = source, target
         self._strings = {0}
         self._label_sets = {0: 0}
         self._specs: dict[int, int] = {}
@@ -51,44 +46,44 @@ class DeltaWriter:
 
     def add_pods(self, rows: Int64) -> None:
         """Copy rows of the pod table. rows : ascending."""
-        received, out = self._pods.received, self._target.pods
+        received, out = self._whole.pods, self._target.pods
         out.count = len(rows)
         for field in _STRINGS:
-            if data := received[field]:
+            if data := getattr(received, field):
                 column = np.frombuffer(data, "<i4")[rows]
                 self._strings.update(np.unique(column).tolist())
                 setattr(out, field, column.tobytes())
-        out.spec = self._numbered(received["spec"], rows, self._specs)
-        out.label_set = self._numbered(received["label_set"], rows, self._label_sets)
+        out.spec = self._numbered(received.spec, rows, self._specs)
+        out.label_set = self._numbered(received.label_set, rows, self._label_sets)
         for field, dtype in _PLAIN.items():
-            if data := received[field]:
+            if data := getattr(received, field):
                 setattr(out, field, np.frombuffer(data, dtype)[rows].tobytes())
-        for field in ("names", "uids"):
-            setattr(out, field, b"".join(getattr(self._pods, field).take(rows)))
-        mounting = np.frombuffer(received["volume_pod"], "<i4")
+        for field in ("name", "uid"):
+            setattr(out, f"{field}s", b"".join(texts_of(received, field, rows)))
+        mounting = np.frombuffer(received.volume_pod, "<i4")
         chosen = np.flatnonzero(np.isin(mounting, rows))
         out.volume_pod = np.searchsorted(rows, mounting[chosen]).astype("<i4").tobytes()
-        out.volume = self._numbered(received["volume"], chosen, self._volumes)
+        out.volume = self._numbered(received.volume, chosen, self._volumes)
         self._add_numbers(rows)
 
     def _add_numbers(self, rows: Int64) -> None:
         """Copy the numbers in annotations of some pods."""
-        received, out = self._pods.received, self._target.pods
-        having = np.frombuffer(received["number_pod"], "<i4")
+        received, out = self._whole.pods, self._target.pods
+        having = np.frombuffer(received.number_pod, "<i4")
         chosen = np.flatnonzero(np.isin(having, rows))
         out.number_pod = np.searchsorted(rows, having[chosen]).astype("<i4").tobytes()
-        key = np.frombuffer(received["number_key"], "<i4")[chosen]
+        key = np.frombuffer(received.number_key, "<i4")[chosen]
         self._strings.update(np.unique(key).tolist())
         out.number_key = key.tobytes()
-        out.number = np.frombuffer(received["number"], "<f8")[chosen].tobytes()
+        out.number = np.frombuffer(received.number, "<f8")[chosen].tobytes()
 
     def finish(self) -> None:
         """Write the dictionaries."""
         whole, target = self._whole, self._target
         if min(*self._specs, *self._label_sets, *self._volumes, 0) < 0:
             raise IndexError("an index is negative")
-        target.pod_specs.extend([whole.pod_specs[index] for index in self._specs])
-        self._strings.update(chain.from_iterable([self._spec_strings[index] for index in self._specs]))
+        for index in self._specs:
+            self._copy(target.pod_specs.add(), whole.pod_specs[index])
         for index in self._volumes:
             self._copy(target.volumes.add(), whole.volumes[index])
         self._write_label_sets()

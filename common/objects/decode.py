@@ -175,8 +175,12 @@ def _add_items(
 
 def is_list_text(text: bytes) -> bool:
     """Return whether a text is, by its first fields, a list of objects, or nothing that has a kind."""
-    kind = _kind_of(Raw(text), _HEAD.match(text), ("", ""), "")[1]
-    return not kind or kind.endswith("List")
+    head = _HEAD.match(text)
+    if head is not None:
+        kind = head["kind"] or head["kind_first"] or b""
+        return not kind or kind.endswith(b"List")
+    name = _kind_of(Raw(text), None, ("", ""), "")[1]
+    return not name or name.endswith("List")
 
 
 class ItemReader:

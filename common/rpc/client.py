@@ -9,7 +9,8 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -97,6 +98,46 @@ def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
         yield from call()
     except grpc.RpcError as error:
         raise from_rpc_error(error) from error
+
+
+class Closing:
+    """Has to be closed, or is used as a context that closes it."""
+
+    def close(self) -> None:
+        """Release what is held."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ServiceConnection(Closing):
+    """A client's connection to one service; opened on first use."""
+
+    SERVICE: ClassVar = ""
+    """Full name of the service whose health is asked for, "" = of all that the server has."""
+
+    def __init__(
+        self, address: str, policy: RetryPolicy | None, timeout_s: float, security: ChannelSecurity | None
+    ) -> None:
+        self._channel: grpc.Channel = connect(address, security)
+        self._policy, self._timeout_s = policy or RetryPolicy(), timeout_s
+
+    def close(self) -> None:
+        """Close the connection; calls in progress are cancelled."""
+        self._channel.close()
+
+    def wait_until_serving(self, timeout_s: float = 30.0) -> None:
+        """Wait until the service reports SERVING."""
+        wait_until_serving(self._channel, self.SERVICE, timeout_s)
+
+    def _invoke(self, call: Callable[[], T]) -> T:
+        return invoke(call, self._policy)
 
 
 def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from trimtab.common.deltas.interning import WITH_OWN_DICTIONARY
+from trimtab.common.deltas.renumbering import WITH_OWN_DICTIONARY
 from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.kubernetes.object_errors import ObjectError

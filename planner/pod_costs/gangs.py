@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, gangs_of
-from trimtab.planner.pod_costs.members import Members, active, owner_texts
+from trimtab.planner.pod_costs.members import active, owner_texts
 from trimtab.planner.pod_costs.strategy import RankingContext
-from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 HIGHEST: Final = 1 << 26
@@ -34,20 +33,10 @@ class _GangPods(NamedTuple):
     spare: Int64
 
 
-def in_pod_groups(this: Round, members: Members) -> Bool:
-    """Return which groups have a pod that names a pod group. bool[G]."""
-    found = np.zeros(len(members.owners), np.bool_)
-    if not len(this.snapshot.pods.group_pod):
-        return found
-    names = np.zeros(len(this.snapshot.pods.owner), np.bool_)
-    names[this.snapshot.pods.group_pod] = True
-    found[members.group[names[members.pods]]] = True
-    return found
-
-
 def with_gangs(context: RankingContext, costs: Int32, left_alone: Collection[int]) -> Int32:
     """Return the costs, of which those of pods that gangs need are replaced. costs : int32[M]; left_alone : groups
-    without costs. All groups of the target that have pods in gangs must be members. O(P + Q log Q).
+    without costs.
+    O(P + Q log Q).
     """
     gangs = [one for one in gangs_of(context.snapshot, context.round.work.cache) if _is_running(one)]
     if not gangs or not len(costs):

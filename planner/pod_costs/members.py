@@ -5,11 +5,6 @@ ReplicaSet controller. It removes pods that are on no node, then pending ones, t
 looks at costs: where a group has better pods, these count as already gone. Symbols: O owners, G groups, M pods in
 groups. Cost: O(P) per target, vectorised. Source:
 Kubernetes, controller.FilterActivePods, controller.ActivePodsWithRanks.
-
-Which controllers select which label sets; used to find controllers that claim the same pods. Decides which owners
-count: those with a selector that control pods directly (a Deployment does not) and want pods. An owner without a known
-selector claims no pods. Cost: O(label entries + requirements) for selectors of exact labels, and
-a query of the label index for each other one.
 """
 
 from collections.abc import Sequence
@@ -19,8 +14,6 @@ import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
 from trimtab.planner.facts.labels import LabelIndex
-from trimtab.planner.model.values import Owner, Selector
-from trimtab.planner.pod_costs.kernels.groups import Claims, find_claims
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import (
@@ -28,106 +21,34 @@ from trimtab.planner.snapshot.columns import (
     FLAG_READY,
     NO_NODE,
     Bool,
-    Int32,
     Int64,
     PodColumns,
     Snapshot,
     UInt8,
 )
 from trimtab.planner.snapshot.dictionaries import entries_of
-from trimtab.planner.snapshot.references import take_or
-from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
-from trimtab.v1.snapshot_pb2 import LabelOperator, PodPhase
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 _ABOVE_OTHERS: Final = frozenset({"Deployment"})
 """Kinds whose selector also covers the pods of the controllers that they own."""
 
 
-def claimed_label_sets(snapshot: Snapshot) -> Claims:
-    """Return the owners that select each label set."""
-    sets, owners = _pairs(snapshot)
-    order = np.argsort(sets, kind="stable")
-    count = max(len(snapshot.label_sets.offsets) - 1, 1)
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(sets, minlength=count))))
-    spaces: dict[str, int] = {}
-    for owner in snapshot.owners:
-        if owner.namespace not in spaces:
-            spaces[owner.namespace] = string_index(snapshot.strings, owner.namespace)
-    namespace = np.array([spaces[owner.namespace] for owner in snapshot.owners], np.int32)
-    return Claims(offsets.astype(np.int64), owners[order], namespace)
+class ClaimsKey(SnapshotKey[dict[tuple[int, str], list[int]]]):
+    """The first two owners that select each label set in each namespace where one does."""
 
 
-def _pairs(snapshot: Snapshot) -> tuple[Int64, Int32]:
-    """Return (label set, owner) of each claim."""
-    exact: list[int] = []
-    others: list[int] = []
-    for number, owner in enumerate(snapshot.owners):
-        if owner.selector and _counts(owner):
-            (exact if _is_exact(owner.selector) else others).append(number)
-    sets, owners = _exact_pairs(snapshot, exact)
+def _claims(snapshot: Snapshot) -> dict[tuple[int, str], list[int]]:
+    """Return the first two owners by label set and namespace. O(owners · requirements + what they select)."""
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    parts = [index.sets_matching(snapshot.owners[number].selector).astype(np.int64) for number in others]
-    sizes = [len(part) for part in parts]
-    more = np.repeat(np.array(others, np.int32), sizes)
-    return np.concatenate((sets, *parts)), np.concatenate((owners, more))
-
-
-def _counts(owner: Owner) -> bool:
-    return owner.desired_replicas != 0 and owner.kind not in _ABOVE_OTHERS
-
-
-def _is_exact(selector: Selector) -> bool:
-    return {(one.operator, len(one.values)) for one in selector} == {(LabelOperator.IN, 1)}
-
-
-def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
-    """Return the pairs of selectors that name one value for each key. Candidates are the label sets with the rarest of
-    a selector's labels; they are selected if they also have the others.
-    """
-    labels, bounds = _wanted(snapshot, owners)
-    sets = snapshot.label_sets
-    of_entry = np.repeat(np.arange(len(sets.offsets) - 1, dtype=np.int64), np.diff(sets.offsets))
-    distinct, entry = np.unique((sets.keys.astype(np.int64) << 32) | sets.values, return_inverse=True)
-    order = np.argsort(entry, kind="stable")
-    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(entry, minlength=len(distinct)))))
-    number = np.minimum(np.searchsorted(distinct, labels), max(len(distinct) - 1, 0))
-    number[(distinct[number] if len(distinct) else labels + 1) != labels] = -1
-    count = take_or(np.diff(starts), number, 0)
-    rarest = _rarest(count, bounds)
-    sizes = count[rarest]
-    place = np.arange(sizes.sum()) + np.repeat(starts[number[rarest]] - (np.cumsum(sizes) - sizes), sizes)
-    candidate, of = of_entry[order[place]], np.repeat(np.arange(len(owners)), sizes)
-    # For each candidate and each label of its selector: whether the set has it.
-    asked = np.diff(bounds)[of]
-    pair = np.repeat(np.arange(len(of)), asked)
-    label = number[entries_of(bounds, of)]
-    having = np.sort((of_entry << 32) | entry)
-    wanted = (candidate[pair] << 32) | label
-    found = np.minimum(np.searchsorted(having, wanted), max(len(having) - 1, 0))
-    lacks = (having[found] if len(having) else wanted + 1) != wanted
-    is_met = np.bincount(pair[lacks], minlength=len(of)) == 0
-    return candidate[is_met], np.array(owners, np.int32)[of[is_met]]
-
-
-def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
-    """Return (labels in selectors, as key times 2^32 plus value, -1 for unknown ones; int64[owners+1] bounds)."""
-    selectors = [snapshot.owners[number].selector or () for number in owners]
-    keys = [one.key for selector in selectors for one in selector]
-    values = [one.values[0] for selector in selectors for one in selector]
-    # Nearly all strings are needed: one pass over them is faster than a search for each.
-    texts = {*keys, *values}
-    known = {text: number for number, text in enumerate(snapshot.strings) if text in texts}
-    key, value = (np.array([known.get(text, -1) for text in of], np.int64) for of in (keys, values))
-    bounds = np.zeros(len(owners) + 1, np.int64)
-    np.cumsum([len(selector) for selector in selectors], out=bounds[1:])
-    return np.where((key >= 0) & (value >= 0), (key << 32) | value, -1), bounds
-
-
-def _rarest(count: Int64, bounds: Int64) -> Int64:
-    """Return the position of the smallest count within each of the bounds, none of which is empty."""
-    group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    return np.lexsort((count, group))[bounds[:-1]]
+    claims: dict[tuple[int, str], list[int]] = {}
+    for number, owner in enumerate(snapshot.owners):
+        if owner.selector and owner.desired_replicas != 0 and owner.kind not in _ABOVE_OTHERS:
+            for label_set in index.sets_matching(owner.selector).tolist():
+                claimants = claims.setdefault((label_set, owner.namespace), [])
+                if len(claimants) < 2:
+                    claimants.append(number)
+    return claims
 
 
 NO_TARGET: Final = -1
@@ -259,10 +180,6 @@ class SiblingsKey(SnapshotKey[list[list[int]]]):
     """The owners that share a controller with another one."""
 
 
-class ClaimsKey(SnapshotKey[Claims]):
-    """Which owners select which label sets."""
-
-
 def _rolling(snapshot: Snapshot, members: Members, every: Members, cache: SnapshotCache) -> dict[int, LeftAlone]:
     """Return the groups that another revision of the same controller is replacing."""
     busy = set(every.owners.tolist())
@@ -295,32 +212,33 @@ def _siblings(snapshot: Snapshot) -> list[list[int]]:
 
 def _rivals(snapshot: Snapshot, members: Members, cache: SnapshotCache) -> dict[int, LeftAlone]:
     """Return the groups with a pod that another controller also claims, and the groups of that controller."""
-    claimed = cache.get(ClaimsKey(), snapshot, claimed_label_sets)
-    rival = np.full(len(members.pods), -1, np.int32)
-    pods = snapshot.pods
-    find_claims(claimed, members.pods, pods.owner, pods.label_set, pods.namespace, rival)
+    claims, pods = cache.get(ClaimsKey(), snapshot, _claims), snapshot.pods
+    group, label_set = members.group, pods.label_set[members.pods].astype(np.int64)
+    # The pods of a group that have the same labels have the same rivals.
+    _, places = np.unique(group * (label_set.max(initial=0) + 1) + label_set, return_index=True)
     found: dict[int, LeftAlone] = {}
-    places = np.flatnonzero(rival >= 0)
-    groups = np.searchsorted(members.bounds, places, "right") - 1
-    for place, group in zip(places.tolist(), groups.tolist(), strict=True):
-        other = int(rival[place])
-        text = f"{snapshot.pod_key(int(members.pods[place]))} is also selected by {owner_name(snapshot, other)}"
-        found.setdefault(group, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
-        at = int(np.searchsorted(members.owners, other))
-        if at < len(members.owners) and members.owners[at] == other:
-            owner = owner_name(snapshot, int(members.owners[group]))
-            text = f"its selector selects {snapshot.pod_key(int(members.pods[place]))} of {owner} too"
-            found.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+    for place in np.sort(places).tolist():
+        pod, at = int(members.pods[place]), int(group[place])
+        namespace = snapshot.strings[pods.namespace[pod]]
+        rivals = [one for one in claims.get((int(label_set[place]), namespace), ()) if one != members.owners[at]]
+        if not rivals:
+            continue
+        text = f"{snapshot.pod_key(pod)} is also selected by {owner_name(snapshot, rivals[0])}"
+        found.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+        other = int(np.searchsorted(members.owners, rivals[0]))
+        if other < len(members.owners) and members.owners[other] == rivals[0]:
+            owner = owner_name(snapshot, int(members.owners[at]))
+            text = f"its selector selects {snapshot.pod_key(pod)} of {owner} too"
+            found.setdefault(other, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
     return found
 
 
 class OwnerTexts(NamedTuple):
     """By owner, names : "Kind/namespace/name"; place : int64[O] its position in the order of these texts, ties by
-    number; uids."""
+    number."""
 
     names: list[str]
     place: Int64
-    uids: list[str]
 
 
 class OwnerTextsKey(SnapshotKey[OwnerTexts]):
@@ -336,15 +254,10 @@ def _owner_texts(snapshot: Snapshot) -> OwnerTexts:
     names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
     place = np.empty(len(names), np.int64)
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    return OwnerTexts(names, place, [owner.uid for owner in snapshot.owners])
+    return OwnerTexts(names, place)
 
 
 def owner_name(snapshot: Snapshot, owner: int) -> str:
     """Return "Kind/namespace/name" of an owner."""
     row = snapshot.owners[owner]
     return f"{row.kind}/{row.namespace}/{row.name}"
-
-
-def node_of(snapshot: Snapshot, members: Members) -> Int32:
-    """Return the node of each member, negative = no known node. int32[M]."""
-    return snapshot.pods.node[members.pods]

@@ -9,18 +9,16 @@ half to even.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.pod_costs.gangs import with_gangs
-from trimtab.planner.pod_costs.kernels.groups import sort_groups
 from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
 from trimtab.planner.pod_costs.settings import PodCostTarget
-from trimtab.planner.pod_costs.strategies import BY_CODE, depends_on
-from trimtab.planner.pod_costs.strategies.anti_affinity import linked_groups
-from trimtab.planner.pod_costs.strategy import Input, RankingContext, Ranks
+from trimtab.planner.pod_costs.strategies import STRATEGIES
+from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 UNITS: Final = float(1 << 26)
@@ -56,7 +54,8 @@ class Ranked(NamedTuple):
     """Complete groups of one target, and why the others are not.
 
     members : with the pods of each group in the order of removal; costs : int32[M]; shares : float64[S, 2, M], the
-    weighted and the own ranks of each strategy; left_alone : by position of the group among those to be ranked.
+    weighted and the own ranks of each strategy; left_alone : by position of the group among those to be ranked;
+    waits_for : by owner, the owner that is scaled down first.
     """
 
     members: Members
@@ -64,17 +63,18 @@ class Ranked(NamedTuple):
     shares: Float64
     after_each_removal: bool
     left_alone: dict[int, LeftAlone]
+    waits_for: dict[int, int]
 
 
 def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
-    """Rank groups by the strategies of a target: among them all groups of the target that have pods in gangs."""
+    """Rank all groups of a target by its strategies."""
     members = context.members
     found: list[Ranks] = []
     shares: list[Float64] = []
     own: list[Float64] = []
     for term in target.terms:
         context.round.work.limits.check()
-        strategy = BY_CODE[term.strategy]
+        strategy = STRATEGIES[term.strategy]
         threshold = strategy.threshold if term.threshold is None else term.threshold
         ranks = strategy.rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
@@ -82,18 +82,17 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         found.append(ranks)
     left_alone = _unranked(members, found)
     cost = with_gangs(context, costs_of(shares, [term.weight for term in target.terms]), left_alone)
-    order = np.empty(len(cost), np.int64)
-    sort_groups(cost.astype(np.int64), members.bounds, order, np.empty(len(cost), np.int64))
-    groups = np.setdiff1d(np.arange(len(members.owners)), list(left_alone))
-    kept = members.take(groups)
-    if len(groups) < len(members.owners):
-        order = order[_of_groups(members, groups)]
+    order = np.argsort((members.group << 32) + cost, kind="stable")
+    is_complete = np.ones(len(members.owners), np.bool_)
+    is_complete[list(left_alone)] = False
+    order = order[is_complete[members.group]]
     return Ranked(
-        members=kept._replace(pods=members.pods[order]),
+        members=members.take(np.flatnonzero(is_complete))._replace(pods=members.pods[order]),
         costs=cost[order],
         shares=_in_order(shares, own, order),
-        after_each_removal=any(BY_CODE[term.strategy].after_each_removal for term in target.terms),
+        after_each_removal=any(STRATEGIES[term.strategy].after_each_removal for term in target.terms),
         left_alone=left_alone,
+        waits_for=_turns(context, next((of.linked for of in found if of.linked is not None), None), is_complete),
     )
 
 
@@ -104,13 +103,6 @@ def _in_order(shares: Sequence[Float64], own: Sequence[Float64], order: Int64) -
         for number, row in enumerate(ranks):
             np.take(row, order, out=both[number, half], mode="clip")
     return both
-
-
-def _of_groups(members: Members, groups: Int64) -> Bool:
-    """Return which members are in some of the groups. bool[M]."""
-    chosen = np.zeros(len(members.owners), np.bool_)
-    chosen[groups] = True
-    return np.repeat(chosen, np.diff(members.bounds))
 
 
 def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
@@ -125,11 +117,11 @@ def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
     return left_alone
 
 
-def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dict[int, int]:
+def _turns(context: RankingContext, linked: Int64 | None, complete: Bool) -> dict[int, int]:
     """Return by owner the owner that is scaled down first: one of the linked groups, if it has more pods than wanted.
-    complete : bool[G], the ranked ones of all groups; the others have no turn.
+    linked : int64[G] as of `Ranks`; complete : bool[G], the ranked groups; the others have no turn.
     """
-    members, waits = context.every, dict[int, int]()
+    members, waits = context.members, dict[int, int]()
     sizes = np.diff(members.bounds)
 
     def rank(group: int) -> tuple[bool, str, int]:
@@ -137,18 +129,13 @@ def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dic
         is_shrinking = 0 <= owner.desired_replicas < sizes[group]
         return not is_shrinking, owner_name(context.snapshot, int(members.owners[group])), group
 
-    if not any(Input.OTHER_PODS in depends_on(term) for term in target.terms):
+    if linked is None:
         return waits
-    for groups in _together(linked_groups(context), np.flatnonzero(complete)):
-        first = min(groups, key=rank)
-        waits |= {int(members.owners[group]): int(members.owners[first]) for group in groups if group != first}
+    groups = np.flatnonzero(complete)
+    groups = groups[np.argsort(linked[groups], kind="stable")]
+    for together in np.split(groups, np.flatnonzero(np.diff(linked[groups])) + 1):
+        first = min(together.tolist(), key=rank, default=-1)
+        waits |= {
+            int(members.owners[group]): int(members.owners[first]) for group in together.tolist() if group != first
+        }
     return waits
-
-
-def _together(linked: Int64, complete: Int64) -> Iterator[list[int]]:
-    """Yield the sets of several complete groups that share a number."""
-    order = complete[np.argsort(linked[complete], kind="stable")]
-    starts = np.flatnonzero(np.diff(linked[order], prepend=-1))
-    sizes = np.diff(starts, append=len(order))
-    for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
-        yield order[start : start + size].tolist()

@@ -1,14 +1,9 @@
-"""The interface of a strategy: its input, and its answer.
-
-A strategy is one file in `trimtab.planner.pod_costs.strategies` and one line in its list. Ranks are at least 0; a pod
-with a higher rank is removed sooner.
-"""
+"""What a strategy is given, and what it answers. Ranks are at least 0; a pod with a higher rank is removed sooner."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +16,9 @@ from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.references import take_or
 from trimtab.planner.snapshot.texts import string_index
-from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
-Code = pb.PodCostStrategy
 USUAL_THRESHOLD = float(1 << 20)
 """For ranks that are small numbers: none is above it, and a difference of 1 still affects the cost."""
 
@@ -40,30 +32,20 @@ class Unranked(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """rank : float64[M], arbitrary for unranked pods; unranked : pods without rank."""
+    """rank : float64[M], arbitrary for unranked pods; unranked : pods without rank; linked : int64[G] the smallest
+    group that each is linked with, of which only one may be scaled down at a time, None = no group is."""
 
     rank: Float64
     unranked: tuple[Unranked, ...] = ()
+    linked: Int64 | None = None
 
 
 @dataclass(frozen=True)
 class RankingContext:
-    """The round, the members of the groups to rank, and those of all groups of the target; made : see `once`."""
+    """The round, and the members of all groups of the target."""
 
     round: Round
     members: Members
-    every: Members
-    made: dict[str, Any] = field(default_factory=dict)
-
-    def part(self, groups: Int64) -> "RankingContext":
-        """Return the context with some of the groups to rank. groups : int64, ascending, of all groups."""
-        return replace(self, members=self.every.take(groups))
-
-    def once(self, name: str, build: Callable[[], T]) -> T:
-        """Return the result of `build` for all groups, built once for all parts of them."""
-        if name not in self.made:
-            self.made[name] = build()
-        return cast(T, self.made[name])
 
     @property
     def snapshot(self) -> Snapshot:
@@ -126,30 +108,10 @@ class DomainsKey(SnapshotKey[tuple[Int32, int]]):
     label: str
 
 
-class Input(Enum):
-    """Data on which ranks, or their absence, may depend besides names, ages, specs and nodes of the group's own pods,
-    and labels and taints of nodes."""
+class Strategy(NamedTuple):
+    """One strategy. rank : ranks the members, given the term and its threshold; threshold : cap for ranks if the term
+    has none; after_each_removal : its ranks are valid only until the next removal."""
 
-    ANNOTATION = 1
-    """The number of each pod in the annotation of the term."""
-    OTHER_PODS = 2
-    """Pods of other groups, by anti-affinity; they link groups, too."""
-    PRICES = 3
-    """Prices of nodes."""
-    SCALE_DOWN = 4
-    """The scale-down decision of the same plan."""
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """One strategy.
-
-    rank : ranks the members, given the term and its threshold; threshold : cap for ranks if the term has none;
-    depends_on : see `Input`; after_each_removal : its ranks are valid only until the next removal.
-    """
-
-    code: "pb.PodCostStrategy.Code.ValueType"
     rank: Callable[[RankingContext, PodCostTerm, float], Ranks]
     threshold: float = USUAL_THRESHOLD
-    depends_on: frozenset[Input] = frozenset()
     after_each_removal: bool = False

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from trimtab.clients.cli.demo.services import planner
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.planner_client import GrpcLink, PlannerClient
 
 
 class RunningPlanner:
@@ -16,7 +16,8 @@ class RunningPlanner:
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-benchmark-")))
         self._service = self._stack.enter_context(planner(directory, options=options))
         self.address = self._service.address
-        self.client = self._stack.enter_context(PlannerClient(self._service.address))
+        self.link = self._stack.enter_context(GrpcLink(self._service.address))
+        self.client = PlannerClient(self.link)
 
     def new_client(self) -> PlannerClient:
         """Return a client that the planner has not seen, connected: its first snapshot travels whole."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.builders import karpenter as kp
 from tests.builders.random_pod_specs import CREATED, Draw
-from trimtab.common.objects.karpenter.offers import MachineOffer, OfferKey
 
 Json = dict[str, Any]
 POOLS = ("default", "web.a-b", "gone")
@@ -24,35 +23,6 @@ def random_pool_objects(seed: int) -> list[Json]:
     pools = [_pool(draw, name) for name in draw.some(POOLS[:2]) or POOLS[:1]]
     nodes = [_node(draw, f"k{i}") for i in range(draw.number(0, 6))]
     return [*pools, *nodes, *(_claim(draw, f"c{i}", nodes) for i in range(draw.number(0, 4)))]
-
-
-def random_offers(seed: int) -> list[MachineOffer] | None:
-    """Return the offerings that are known; None = those of the nodes."""
-    draw = Draw(seed)
-    if draw.random.random() < 0.4:
-        return None
-    found = []
-    for name, (cpu, memory) in TYPES.items():
-        amounts: Json = {"cpu": cpu, "memory": memory, "pods": str(draw.number(8, 110))}
-        amounts |= draw.maybe(0.2, lambda: str(draw.number(1, 4)), "nvidia.com/gpu")
-        zones = ("",) if draw.random.random() < 0.2 else draw.some(ZONES)
-        labels = draw.maybe(0.4, lambda: str(draw.number(1, 3)), SIZE)
-        for zone in zones:
-            for capacity_type in draw.some(("on-demand", "spot")):
-                price = draw.one((None, 0.1, 0.25, 1.5))
-                key = OfferKey(name, zone, capacity_type)
-                found.append(MachineOffer(key, amounts, {**amounts, "cpu": "1900m"}, labels, price))
-    return found
-
-
-def offers_json(offers: list[MachineOffer]) -> list[Json]:
-    """Return offerings as the tests in Go read them."""
-    names = ("instanceType", "zone", "capacityType")
-    return [
-        dict(zip(names, one.key, strict=True))
-        | {"capacity": one.capacity, "allocatable": one.allocatable, "labels": one.labels, "price": one.price}
-        for one in offers
-    ]
 
 
 def _pool(draw: Draw, name: str) -> Json:

@@ -5,7 +5,7 @@ from typing import Any
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
 

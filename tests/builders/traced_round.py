@@ -41,8 +41,9 @@ def make_a_round() -> list[dict[str, Any]]:
     from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
     from trimtab.actuator.store.records import MemoryStore
     from trimtab.clients.actuator_client import ActuatorClient
-    from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+    from trimtab.clients.loop.planner_session import PlannerSession
     from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
+    from trimtab.clients.planner_client import GrpcLink
     from trimtab.clients.simulation.cloud.provider import MemoryCloud
     from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
     from trimtab.common.rpc.server import Registration, Shell

@@ -14,6 +14,7 @@ from itertools import accumulate, chain, pairwise
 from typing import NamedTuple, TypeVar
 
 from tests.certificates.cluster import Cluster, Pod
+from tests.certificates.device_objects import amount
 from tests.certificates.devices_left import (
     Alternative,
     Device,
@@ -24,7 +25,6 @@ from tests.certificates.devices_left import (
     counters_of,
     is_tolerated,
 )
-from tests.reference.devices.objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
 T = TypeVar("T")

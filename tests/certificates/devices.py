@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tests.reference.devices.objects import Json, amounts, attribute, is_tolerated, reaches
+from tests.certificates.device_objects import Json, amounts, attribute, is_tolerated, reaches
 
 Key = tuple[str, str, str]
 """driver, pool, device."""

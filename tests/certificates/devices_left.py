@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from tests.reference.devices.objects import amount
+from tests.certificates.device_objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
 Device = tuple[str, str]

@@ -78,7 +78,7 @@ def test_the_limits_of_the_page_are_those_of_the_code(limit: str, value: int) ->
 
 
 def test_the_client_sends_pieces_that_the_planner_accepts() -> None:
-    assert planner_client.CHUNK_BYTES == streams.MAX_PIECE_BYTES
+    assert planner_client.PIECE_BYTES == streams.MAX_PIECE_BYTES
 
 
 def test_the_page_names_every_enumeration_of_reasons() -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trimtab.clients.loop.planner_session import GrpcLink
+from trimtab.clients.planner_client import GrpcLink
 from trimtab.common.rpc.channel_security import ChannelSecurity
 
 

@@ -15,7 +15,7 @@ from tests.e2e.actuator_process import apply, listed
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]

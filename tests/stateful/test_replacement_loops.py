@@ -11,6 +11,7 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.differences import difference
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
 from tests.certificates.replacement import offences
@@ -18,8 +19,6 @@ from tests.stateful.replaced_loops import ReplacedCluster, leaving_of
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.replacing import note_outcomes
-from trimtab.common.deltas.difference import difference
-from trimtab.common.deltas.interning import InternedSnapshot, Interner
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
@@ -52,8 +51,7 @@ class Loops:
         self.settings = some_settings(world.random)
         self.session = PlannerSession(InProcessLink())
         self.deltas = 0
-        self._interner = Interner()
-        self._before: InternedSnapshot | None = None
+        self._before: snapshot_pb2.ClusterSnapshot | None = None
         self.stays_until: dict[str, int] = {}
         self.avoided_until: dict[str, int] = {}
 
@@ -76,9 +74,8 @@ class Loops:
         return answer
 
     def _update(self, message: snapshot_pb2.ClusterSnapshot) -> SnapshotUpdate:
-        after = self._interner.intern(message)
-        delta = difference(self._before, after, self._interner) if self._before is not None else None
-        self._before = after
+        delta = difference(self._before, message) if self._before is not None else None
+        self._before = message
         return SnapshotUpdate(message, None) if delta is None else SnapshotUpdate(None, delta)
 
     def check(self, answer: plan_pb2.PlanResponse) -> None:

@@ -8,7 +8,6 @@ process lives; durations are seconds.
 """
 
 import hashlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, NotLeaderError, RefusedError
 from trimtab.actuator.kube.live import StoredNode
 from trimtab.actuator.settings import KubeOptions, SettingError
-from trimtab.actuator.steady_time import SteadyTime
+from trimtab.actuator.steady_time import RepeatingThread, SteadyTime
 from trimtab.common.kubernetes.api import MERGE_PATCH
 from trimtab.common.kubernetes.registry import BY_KIND, User, rules_of
 
@@ -357,38 +356,6 @@ class KwokCloud:
             raise CloudError(f"{operation}: too many requests (as the settings require)")
 
 
-class ResyncLoop:
-    """A thread that creates and deletes due nodes while this process leads."""
-
-    def __init__(self, cloud: KwokCloud, poll_s: float, may_act: Callable[[], bool]) -> None:
-        self._cloud = cloud
-        self._poll_s = poll_s
-        self._may_act = may_act
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kwok", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the running step."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(10.0)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._poll_s):
-            if not self._may_act():
-                continue
-            try:
-                self._cloud.resync()
-            except (CloudError, NotLeaderError) as error:
-                log.warning("resync failed and will be repeated", detail=str(error))
-            except Exception as error:
-                log.error("resync failed and will be repeated", exc_info=error)
-
-
 def _entry(ledger: Ledger, group: str) -> GroupEntry:
     """Return the entry of a group, added to the ledger if there is none."""
     return ledger.groups.setdefault(group, GroupEntry())
@@ -464,8 +431,17 @@ def wire(opening: Opening) -> LiveWiring:
 
     def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
         cloud = KwokCloud(api, groups, settings)
-        resync_loop = ResyncLoop(cloud, settings.poll_s, may_act)
-        opening.stack.callback(resync_loop.stop)
+
+        def resync() -> None:
+            """Create and delete due nodes while this process leads."""
+            try:
+                if may_act():
+                    cloud.resync()
+            except (CloudError, NotLeaderError) as error:
+                log.warning("resync failed and will be repeated", detail=str(error))
+
+        resync_loop = RepeatingThread("kwok", resync, settings.poll_s)
+        opening.stack.push(resync_loop)
 
         def prepare() -> None:
             cloud.open()

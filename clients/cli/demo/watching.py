@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.demo.evidence import Witness, picture
 from trimtab.clients.cli.demo.services import ActuatorProcess
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.v1 import actuator_pb2
 
 INTERVAL_S = 1.0
@@ -52,7 +52,7 @@ class Sampler:
             try:
                 with ActuatorClient(self._actuator.address) as client:
                     self._witness.look(picture(client.list_objects()))
-            except (TrimtabError, ServiceError):
+            except TrimtabError:
                 continue
             # On a slow machine the samples must not slow down the actual work.
             pause_s = max(SAMPLE_INTERVAL_S, 3 * (time.monotonic() - started))

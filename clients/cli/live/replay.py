@@ -13,7 +13,8 @@ from trimtab.clients.cli.output import Format, as_document, note, print_document
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.cli.terminal import table_on_terminal
 from trimtab.clients.in_process_planner import choose_option
-from trimtab.clients.loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import PlannerLink
 from trimtab.common.documents.bounded_input import STANDARD_INPUT, open_input
 from trimtab.common.objects.files import shown
 from trimtab.common.recording import is_recording

@@ -33,10 +33,11 @@ from trimtab.clients.loop.growth_events import GrowthEvents
 from trimtab.clients.loop.health import Health, HealthServer
 from trimtab.clients.loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.request_events import RequestEvents
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.loop.status_map import StatusMap
+from trimtab.clients.planner_client import GrpcLink
 from trimtab.clients.steering.marks import KEYS, settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter

@@ -62,7 +62,7 @@ from trimtab.common.documents.bounded_input import (
 )
 from trimtab.common.documents.output import write_whole
 from trimtab.common.objects.build import BuiltSnapshot
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.extras import MissingExtraError, require_extra
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
@@ -334,7 +334,7 @@ def _asked(
             shown = shown or answer
             if _going(shown) == _going(answer):
                 advice = advice_beside(planner, view, request, answer, usage, is_whole=options.verbose)
-    except (MissingExtraError, UsageError, FailedError, TrimtabError, ServiceError) as error:
+    except (MissingExtraError, UsageError, FailedError, TrimtabError) as error:
         if shown is None:
             raise
         note(f"the page has no advice: {error}")

@@ -40,6 +40,7 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, write_owner_status
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.provisioning_requests import (
     REQUEST,
@@ -47,7 +48,7 @@ from trimtab.clients.simulation.cluster.provisioning_requests import (
     request_object,
     with_conditions,
 )
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.common.kubernetes.object_files import Object
@@ -63,11 +64,11 @@ class SimulatedCluster:
         delays: Delays | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
-        scheduler: PodScheduler | None = None,
+        scheduler: KubeScheduler | None = None,
     ) -> None:
         """Restore the cluster from the store or file; read `objects` and start from them only if it holds none.
 
-        store : None = in memory; scheduler : None = `PackingScheduler`. Raises `ObjectError`.
+        store : None = in memory; scheduler : None = one that packs pods densely, without chance. Raises `ObjectError`.
         """
         database = Database(store) if store is None or isinstance(store, Path) else store
         self.state = ClusterState(database, scheduler)

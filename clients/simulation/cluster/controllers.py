@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
 from trimtab.clients.simulation.cluster.pod_groups import SchedulingTurn, fitting_kind, place
 from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.preemptor import Preemptor
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
 from trimtab.clients.simulation.cluster.volumes import csi_node

@@ -16,8 +16,9 @@ Source: kube-scheduler 1.36.3 and 1.37.2, plugins/gangscheduling; schedule_one_p
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.common.kubernetes.kinds.pod_groups import is_of_1_36
 from trimtab.common.kubernetes.object_files import Object
 
@@ -127,7 +128,7 @@ def _scheduler_of(pod: SimulatedPod) -> str:
     return str(pod.spec.get("schedulerName") or _DEFAULT_SCHEDULER)
 
 
-def place(scheduler: PodScheduler, gang: SchedulingTurn) -> Placement:
+def place(scheduler: KubeScheduler, gang: SchedulingTurn) -> Placement:
     """Place a gang: its nodes hold the pods that have a place, or none if too few have one."""
     placement = Placement([], [])
     hopeless: set[tuple[object, ...]] = set()
@@ -151,7 +152,7 @@ def place(scheduler: PodScheduler, gang: SchedulingTurn) -> Placement:
     return Placement([], list(gang.pods))
 
 
-def _undo(scheduler: PodScheduler, places: Sequence[tuple[SimulatedPod, NodeInfo]]) -> None:
+def _undo(scheduler: KubeScheduler, places: Sequence[tuple[SimulatedPod, NodeInfo]]) -> None:
     for pod, info in reversed(places):
         info.remove(pod)
         scheduler.pod_removed(info, pod)

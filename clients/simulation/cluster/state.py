@@ -11,10 +11,11 @@ from typing import Any
 
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
 from trimtab.clients.simulation.cluster.pod_groups import PodGroupMembers
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
 from trimtab.clients.simulation.cluster.volumes import PodVolumes
 from trimtab.common.kubernetes.object_files import Object, ObjectFileError, check
@@ -42,9 +43,9 @@ class SimulatedInstance:
 class ClusterState:
     """The objects. `now_ms` is the time of the transaction."""
 
-    def __init__(self, database: ObjectStore, scheduler: PodScheduler | None = None) -> None:
+    def __init__(self, database: ObjectStore, scheduler: KubeScheduler | None = None) -> None:
         self._database = database
-        self.scheduler = scheduler or PackingScheduler()
+        self.scheduler = scheduler or KubeScheduler(None, "MostAllocated", default_spread=False)
         self.volumes = PodVolumes(self)
         self.scheduler.follow_volumes(self.volumes)
         self.now_ms = 0
@@ -148,7 +149,7 @@ class ClusterState:
 
     def node_changed(self, info: NodeInfo) -> None:
         """Call after a change of a node's object."""
-        info.forget_static()
+        info.view = None
         self.node_changes += 1
         self.scheduler.node_changed(info)
         self.schedule_needed = True

@@ -11,9 +11,9 @@ Source: kube-scheduler, plugins volumebinding and nodevolumelimits; component-he
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import labels_of, made_uid
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.common.kubernetes.object_files import Object
 from trimtab.common.kubernetes.selectors import selects_node
 from trimtab.common.kubernetes.signals import well_known

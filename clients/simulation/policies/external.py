@@ -14,8 +14,8 @@ from google.protobuf import json_format
 from trimtab.actuator.drain.pods import pods_to_move
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.policies.line_protocol import PROTOCOL, PolicyAnswer, PolicyProgram
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY
@@ -31,7 +31,7 @@ _Result = reason_pb2.ScaleDownResult
 
 
 class ExternalPolicy:
-    """A `PlannerLink` (see `trimtab.clients.loop.planner_session`) that asks a program. Close it."""
+    """A `PlannerLink` (see `trimtab.clients.planner_client`) that asks a program. Close it."""
 
     def __init__(self, name: str, command: Sequence[str], timeout_s: float) -> None:
         """name : of the scenario; command : program and arguments; timeout_s : for each answer."""

@@ -11,7 +11,6 @@ first. Cost: O(M), plus the product of their sizes for each pair of tolerations 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,10 +19,9 @@ from trimtab.planner.facts.nodes import prices
 from trimtab.planner.model.values import TaintSpec, TolerationSpec
 from trimtab.planner.pod_costs.members import active
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.pod_costs.strategy import RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.predicates.taints import any_tolerates
 from trimtab.planner.round.decision import Decided
-from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Float64, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -61,23 +59,12 @@ def _drained(context: RankingContext, term: PodCostTerm, threshold: float) -> Ra
     return Ranks(context.of_node(level), context.without_node)
 
 
-def level_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return the data of `Input.SCALE_DOWN`: the level of each member's node, NaN if not known."""
-    del term
-    level = _levels(context)
-    return (np.full(len(context.members.pods), np.nan) if level is None else context.of_node(level),)
-
-
 def _levels(context: RankingContext) -> Float64 | None:
-    """Return the rank of the pods of each node, None if scale-down was not requested. float64[N]."""
+    """Return the rank of the pods of each node, None if scale-down was not requested. float64[N]. O(N + P)."""
     decided: Decided | None = context.round.decided.get(pb.Decision.SCALE_DOWN)
     if decided is None:
         return None
-    return context.once("levels of nodes", partial(_make, context.snapshot, decided))
-
-
-def _make(snapshot: Snapshot, decided: Decided) -> Float64:
-    """Return the level of each node. float64[N]. O(N + P)."""
+    snapshot = context.snapshot
     verdicts = [pb.NodeVerdict() for _ in snapshot.nodes.name]
     decided.judge(verdicts)
     level, pods = np.zeros(len(verdicts)), snapshot.pods
@@ -93,21 +80,12 @@ def _make(snapshot: Snapshot, decided: Decided) -> Float64:
     return level
 
 
-NODE_DRAIN = Strategy(Code.NODE_DRAIN, _drained, NOW, frozenset({Input.SCALE_DOWN}))
-
-
-class NodePricesKey(SnapshotKey[Float64]):
-    """The price per hour of each node."""
-
-
-def prices_of(this: Round) -> Float64:
-    """Return the price per hour of each node, NaN = unknown. float64[N]."""
-    return this.work.cache.get(NodePricesKey(), this.snapshot, prices)
+NODE_DRAIN = Strategy(_drained, NOW)
 
 
 def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    rank = context.of_node(prices_of(context.round))
+    rank = context.of_node(prices(context.snapshot))
     unknown, unranked = np.isnan(rank), context.without_node
     if unknown.any():
 
@@ -119,7 +97,7 @@ def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ran
     return Ranks(rank, unranked)
 
 
-NODE_COST = Strategy(Code.NODE_COST, _priced, MOST_EXPENSIVE, frozenset({Input.PRICES}))
+NODE_COST = Strategy(_priced, MOST_EXPENSIVE)
 
 
 Tolerations = tuple[TolerationSpec, ...]
@@ -165,7 +143,7 @@ def _untolerated(context: RankingContext, term: PodCostTerm, threshold: float) -
     return rank_by_taints(context, _count)
 
 
-UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _untolerated)
+UNTOLERATED_TAINTS = Strategy(_untolerated)
 
 
 def _is_disliked(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> float:
@@ -178,4 +156,4 @@ def _disliked(context: RankingContext, term: PodCostTerm, threshold: float) -> R
     return rank_by_taints(context, _is_disliked)
 
 
-PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _disliked)
+PREFER_NO_SCHEDULE_NODES = Strategy(_disliked)

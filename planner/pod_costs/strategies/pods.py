@@ -21,10 +21,9 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.pod_costs.kernels.groups import count_in_turn, sort_groups
 from trimtab.planner.pod_costs.members import Members
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.pod_costs.strategy import RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.snapshot.columns import Float64, Snapshot
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
@@ -57,7 +56,7 @@ def _youngest(context: RankingContext, term: PodCostTerm, threshold: float) -> R
     return Ranks(*seconds_after_oldest(context, term))
 
 
-YOUNGEST = Strategy(Code.YOUNGEST, _youngest, SECONDS)
+YOUNGEST = Strategy(_youngest, SECONDS)
 
 
 def _oldest(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
@@ -65,18 +64,20 @@ def _oldest(context: RankingContext, term: PodCostTerm, threshold: float) -> Ran
     return Ranks(threshold - np.minimum(seconds, threshold), unranked)
 
 
-OLDEST = Strategy(Code.OLDEST, _oldest, SECONDS)
+OLDEST = Strategy(_oldest, SECONDS)
 
 
 def _by_domain(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
-    members, count = context.members, len(context.members.pods)
+    members, group = context.members, context.members.group
     row, domains = context.domains(term.topology_key)
     domain = context.of_node_or(row, -1)
-    order, rank = np.empty(count, np.int64), np.empty(count, np.float64)
-    created_s = context.snapshot.pods.created_s[members.pods]
-    sort_groups(created_s, members.bounds, order, np.empty(count, np.int64))
-    count_in_turn(order, domain, members.bounds, np.zeros(domains, np.int64), rank)
+    of_domain = group * (domains + 1) + domain + 1
+    order = np.lexsort((context.snapshot.pods.created_s[members.pods], of_domain))
+    rank = np.empty(len(group), np.float64)
+    first = np.flatnonzero(np.diff(of_domain[order], prepend=-1))
+    rank[order] = np.arange(1, len(group) + 1) - np.repeat(first, np.diff(first, append=len(group)))
+    rank[domain < 0] = 0.0
     unranked = context.without_node
     lacking = context.placed & (domain < 0)
     if lacking.any():
@@ -89,7 +90,7 @@ def _by_domain(context: RankingContext, term: PodCostTerm, threshold: float) -> 
     return Ranks(rank, unranked)
 
 
-BALANCE_DOMAINS = Strategy(Code.BALANCE_DOMAINS, _by_domain)
+BALANCE_DOMAINS = Strategy(_by_domain)
 
 
 def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
@@ -100,11 +101,6 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
     by_pod[pods.number_pod[mine]] = pods.number[mine]
     found: Float64 = by_pod[members.pods]
     return found
-
-
-def annotation(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return the data of `Input.ANNOTATION`: the number of each member."""
-    return (annotated(context.snapshot, context.members, term.annotation),)
 
 
 def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
@@ -136,7 +132,7 @@ def _idle(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     return Ranks(*numbers(context, term))
 
 
-IDLE = Strategy(Code.IDLE, _idle, depends_on=frozenset({Input.ANNOTATION}))
+IDLE = Strategy(_idle)
 
 
 def _work_left(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
@@ -144,4 +140,4 @@ def _work_left(context: RankingContext, term: PodCostTerm, threshold: float) -> 
     return Ranks(threshold - np.minimum(work, threshold), unranked)
 
 
-ACCUMULATED_WORK = Strategy(Code.ACCUMULATED_WORK, _work_left, depends_on=frozenset({Input.ANNOTATION}))
+ACCUMULATED_WORK = Strategy(_work_left)

@@ -34,7 +34,7 @@ def split(made: Splitting, stages: Stages) -> tuple[Answer, Answer]:
         request = planner_pb2.BalanceScaleUpRequest.FromString(made.data)
         written = made.handler.balance_scale_up(request).SerializeToString()
     with stages.stage("call"):
-        answer = made.running.client.balance_scale_up(made.request)
+        answer = made.running.link.balance_scale_up(made.request)
     return Answer.FromString(written), answer
 
 

@@ -18,7 +18,8 @@ from tests.benchmarks.clusters import snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
 from trimtab.clients.cluster_generator import ClusterShape
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -1,7 +1,4 @@
-"""Pod deletion costs: 150,000 pods in 3,000 groups, four strategies, in process. A synthetic cluster.
-
-"members" finds the groups, "rank" ranks them, "write" writes the answer's bytes, "parse" makes the message of them.
-"""
+"""Pod deletion costs: 150,000 pods in 3,000 groups, four strategies, in process. A synthetic cluster."""
 
 from dataclasses import dataclass
 
@@ -9,16 +6,12 @@ import numpy as np
 
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.places import ranks_of
-from trimtab.planner.pod_costs.decision import Written, add_groups, write_ranked, written_groups
-from trimtab.planner.pod_costs.members import group_pods
-from trimtab.planner.pod_costs.ranking import rank_target
+from trimtab.planner.pod_costs.decision import decide
 from trimtab.planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
-from trimtab.planner.pod_costs.strategy import RankingContext
 from trimtab.planner.round.round import Round, Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.sealing import share
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 
@@ -105,24 +98,9 @@ def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     """Rank all groups, as for a snapshot that was sent whole."""
     kept = CachedSnapshot(made.cluster)
     this = Round(made.cluster, lambda *_: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
-    target = made.settings.targets[0]
-    with stages.stage("members"):
-        grouped = group_pods(made.cluster, made.settings.targets, kept)
-    with stages.stage("rank"):
-        ranked = rank_target(RankingContext(this, grouped.members, grouped.members), target)
-    with stages.stage("write"):
-        written = write_ranked(this, 0, target, ranked, {})
-    with stages.stage("parse"):
-        answer = merged(this, [written])
+    with stages.stage("total"):
+        answer = decide(this, made.settings, None).result
     stages.fact("groups", len(answer.groups))
-    stages.fact("answer MB", sum(map(len, written.data)) / 1e6)
-    return answer
-
-
-def merged(this: Round, written: list[Written]) -> pb.PodCostsDecision:
-    """The message of the groups, as a plan makes it."""
-    answer = pb.PodCostsDecision()
-    add_groups(answer, this, written)
     return answer
 
 
@@ -145,52 +123,4 @@ scenario(
     run=run,
     verify=verify,
     aims={"total": 0.080},
-)
-
-
-@dataclass
-class Changing(Ranking):
-    """The same with a pod in a hundred changed, and the base as the service keeps it."""
-
-    base: CachedSnapshot
-
-
-def prepare_change() -> Changing:
-    """Change the age of every pod of 30 groups: 1,500 pods are created anew under their names."""
-    made = prepare()
-    message = cluster()
-    created = np.frombuffer(message.pods.created, "<i8").copy()
-    created[: 30 * EACH] += 1
-    message.pods.created = created.tobytes()
-    base = CachedSnapshot(made.cluster)
-    _written(round_over(base), made.settings)
-    return Changing(share(made.cluster, canonicalize(message)), made.settings, base)
-
-
-def round_over(kept: CachedSnapshot) -> Round:
-    """A round that has nothing but its snapshot and what is kept with it."""
-    return Round(kept.snapshot, lambda *_: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
-
-
-def _written(this: Round, settings: PodCostSettings) -> list[Written]:
-    return written_groups(this, settings, group_pods(this.snapshot, settings.targets, this.work.cache))
-
-
-def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:
-    """Rank what has changed; the message of all groups is made as before."""
-    kept = CachedSnapshot(made.cluster, made.base)
-    this = round_over(kept)
-    with stages.stage("total"):
-        written = _written(this, made.settings)
-    with stages.stage("parse"):
-        return merged(this, written)
-
-
-scenario(
-    name="pod costs, 1 % changed",
-    what="the same, 1,500 pods in 30 groups created anew; without making the message of all groups",
-    setup=prepare_change,
-    run=run_change,
-    verify=verify,
-    aims={"total": 0.005},
 )

@@ -7,8 +7,8 @@ import grpc
 import pytest
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink, PlannerClient
 from trimtab.common.rpc.client import invoke
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.retries import RetryPolicy

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.builders.planner_service import ONCE, asking, make_shell, refused
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink, PlannerClient
 from trimtab.common.rpc.errors import Reason
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.decisions import requests

@@ -13,7 +13,7 @@ from tests.builders.forked import Programs
 from tests.builders.metrics import check_page
 from tests.builders.planner_process import running
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.planner_client import GrpcLink, PlannerClient
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
@@ -32,9 +32,9 @@ def request() -> plan_pb2.PlanRequest:
 
 def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> None:
     with running(tmp_path, "--metrics-address=127.0.0.1:0") as (process, address):
-        with PlannerClient(address, RetryPolicy(total_s=START_S)) as client:
-            client.wait_until_serving(START_S)
-            answer = client.plan(small_cluster(), request())
+        with GrpcLink(address, policy=RetryPolicy(total_s=START_S)) as link:
+            link.wait_until_serving(START_S)
+            answer = PlannerClient(link).plan(small_cluster(), request())
         with connect(address) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=LIMIT_S).status
@@ -56,7 +56,7 @@ def test_limits_come_from_the_environment_too(tmp_path: Path) -> None:
     environment = {"TRIMTAB_PLANNER_MAX_SNAPSHOT_BYTES": "12345"}
     with (
         running(tmp_path, **environment) as (_, address),
-        PlannerClient(address, RetryPolicy(total_s=START_S)) as client,
+        GrpcLink(address, policy=RetryPolicy(total_s=START_S)) as client,
     ):
         client.wait_until_serving(START_S)
         assert client.info().max_snapshot_size_bytes == 12345

@@ -11,9 +11,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in_turn
+from tests.builders.differences import difference
 from tests.builders.planner_service import make_shell
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
@@ -42,11 +43,10 @@ class Loop:
     """
 
     def __init__(self, address: str, cluster: str, has_state: bool = True, whole: bool = False) -> None:
-        self._address, self._cluster = address, cluster
-        self._client = PlannerClient(address, PATIENT)
-        self._has_state, self._whole = has_state, whole
+        self._cluster, self._has_state, self._whole = cluster, has_state, whole
+        self._link = GrpcLink(address, policy=PATIENT)
+        self._session = PlannerSession(self._link)
         self._turn = 0
-        self._state = plan_pb2.PlanState()
 
     def __enter__(self) -> Self:
         return self
@@ -54,17 +54,19 @@ class Loop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()
+        self._link.close()
 
     def plan(self) -> bytes:
         """Return the answer without its durations."""
-        if self._whole:
-            # A client that has sent nothing yet.
-            self._client.close()
-            self._client = PlannerClient(self._address, PATIENT)
-        answer = self._client.plan(_snapshot(self._turn), self._request())
+        cluster = _snapshot(self._turn)
+        whole = SnapshotUpdate(cluster, None)
+        delta = SnapshotUpdate(None, difference(_snapshot(self._turn - 1), cluster))
+        if not self._has_state:
+            self._session.resume(None)
+        answer, _ = self._session.plan(
+            self._request(), whole if self._whole or not self._turn else delta, lambda: whole
+        )
         self._turn += 1
-        self._state = answer.state
         plain = plan_pb2.PlanResponse()
         plain.CopyFrom(answer)
         del plain.diagnostics.stages[:]
@@ -75,14 +77,12 @@ class Loop:
             cluster=self._cluster,
             now=Timestamp(seconds=NOW_S + 60 * self._turn),
             decisions=[plan_pb2.Decision.SCALE_DOWN],
-            state=self._state if self._has_state else None,
         )
 
 
 def _snapshot(turn: int) -> snapshot_pb2.ClusterSnapshot:
     snapshot = snapshot_pb2.ClusterSnapshot()
     snapshot.CopyFrom(small_cluster())
-    snapshot.nodes[0].provider_id = "x" * (300 << 10)  # large enough for a delta to be worth it
     snapshot.nodes[1].provider_id = f"turn-{turn}"
     return snapshot
 

@@ -14,9 +14,15 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
+from typing import Final
 
 from tests.e2e.built_programs import cache_folder
+
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+_PORTS: Final = cycle(range(16_000 + 2_000 * _WORKER, 18_000 + 2_000 * _WORKER))
 
 TOKENS = {
     "admin": ("admin", '"system:masters"'),
@@ -31,15 +37,18 @@ TOKENS = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Return distinct free loopback ports; they are held open together so that none is given twice."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return distinct free loopback ports, each given once by a process.
+
+    They lie below those that connections of the kernel's choice get, and each process of the tests has a range of its
+    own: what starts on one later finds it free.
+    """
+    given = []
+    while len(given) < count:
+        port = next(_PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            given.append(port)
+    return given
 
 
 class ControlPlane:
@@ -293,10 +302,6 @@ GANG_GATES = ("GenericWorkload", "GangScheduling")
 SERVED = ("resource.k8s.io/v1beta2", "scheduling.k8s.io/v1alpha2")
 """What Kubernetes 1.36 has for devices and groups of pods beyond its defaults: `feature_gates` and `served`."""
 _KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
-
-
-def _switched_on(flag: str, names: Sequence[str]) -> list[str]:
-    return [f"--{flag}={','.join(f'{name}=true' for name in names)}"] if names else []
 
 
 def cached_binaries() -> Path:

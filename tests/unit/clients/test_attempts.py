@@ -11,11 +11,11 @@ import grpc
 import pytest
 
 from tests.builders.json_api import Fault, JsonApiServer
-from trimtab.clients.loop import planner_session
+from trimtab.clients import planner_client
 from trimtab.clients.loop.health import Health
 from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink, PlannerClient
 from trimtab.common.kubernetes import api
 from trimtab.common.kubernetes.connection import ApiRequest
 from trimtab.common.kubernetes.errors import ApiError
@@ -62,7 +62,7 @@ def planner() -> FailingPlanner:
 
 @pytest.fixture
 def address(planner: FailingPlanner, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(planner_session, "WHILE_BUSY", replace(planner_session.WHILE_BUSY, backoff=AT_ONCE))
+    monkeypatch.setattr(planner_client, "WHILE_BUSY", replace(planner_client.WHILE_BUSY, backoff=AT_ONCE))
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, planner, "trimtab.v1.Planner")
     with Shell("test", [registration]) as shell:
         yield shell.address
@@ -91,7 +91,7 @@ def test_a_session_asks_a_failing_planner_this_often_in_total(
     ("error", "expected"),
     [
         pytest.param(away, UNAVAILABLE_CALLS, id="unavailable"),
-        pytest.param(busy, 1, id="overloaded: the caller decides when"),
+        pytest.param(busy, OVERLOADED_CALLS, id="overloaded"),
     ],
 )
 def test_the_client_asks_a_failing_planner_this_often_in_total(

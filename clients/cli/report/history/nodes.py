@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trimtab.clients.cli.label_groups import ZONE, label_group, label_value
 from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, one_price, price_of
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.common.deltas.pod_columns import Texts
+from trimtab.common.deltas.renumbering import texts_of
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -207,7 +207,7 @@ class Pods:
         table = changed.pods
         if not table.count:
             return
-        names = Texts.of(table.names, np.frombuffer(table.name_lengths, "<i4")).take(np.arange(table.count))
+        names = texts_of(table, "name", np.arange(table.count))
         namespaces = np.frombuffer(table.namespace, "<i4").tolist()
         keys = ((changed.strings[namespace], name) for namespace, name in zip(namespaces, names, strict=True))
         rows = np.array([self._row(key) for key in keys], np.int64)

@@ -3,7 +3,8 @@
 import threading
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.actuator.runner.clock import BEAT_S, LONGEST_BEAT_MS, Clock, Pulse
+from trimtab.actuator.runner.clock import BEAT_S, LONGEST_BEAT_MS, Clock
+from trimtab.actuator.steady_time import RepeatingThread
 
 
 class Time:
@@ -57,8 +58,13 @@ def test_a_step_of_the_wall_clock_is_neither_time_nor_suspension() -> None:
     assert clock.take_jump()[1] == 7_199_000
 
 
-def test_a_pulse_beats_until_it_is_stopped() -> None:
-    beaten = threading.Semaphore(0)
-    with Pulse(beaten.release):
+def test_a_thread_repeats_its_step_after_errors_too_until_it_is_stopped() -> None:
+    made = threading.Semaphore(0)
+
+    def step() -> None:
+        made.release()
+        raise ValueError("a bug")
+
+    with RepeatingThread("pulse", step, 0.01):
         for _ in range(2):
-            assert beaten.acquire(timeout=LIMIT_S)
+            assert made.acquire(timeout=LIMIT_S)

@@ -14,11 +14,11 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.scheduler import Scheduler
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import MemoryStore, Record, StoreError
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.events import CancelRequested, Drained, Event, PodsEvicted, SetAccepted, SetTainted
 from trimtab.actuator.tracker.instructions import Drain, Instruction, RollBack, WriteTaints
 from trimtab.actuator.tracker.states import PodRef
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 
 class SlowStore(MemoryStore):

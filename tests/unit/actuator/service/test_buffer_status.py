@@ -7,7 +7,6 @@ import pytest
 
 from tests.builders.actuator import Stage, small_cluster
 from trimtab.actuator.kube.cluster import (
-    BufferStatus,
     ClusterError,
     ConflictError,
     ForbiddenError,
@@ -26,6 +25,10 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SPARE = KnownBuffer("shop", "spare", 3, "chunk", "", {})
 
 
+def buffer_with(asked: int, present: int, problem: str = "") -> plan_pb2.SlackObject:
+    return plan_pb2.SlackObject(asked_count=asked, present_count=present, problem=problem)
+
+
 def stage_with(*names: str) -> Stage:
     stage = Stage(small_cluster())
     for name in names:
@@ -34,7 +37,7 @@ def stage_with(*names: str) -> Stage:
 
 
 def apply(
-    stage: Stage, wanted: dict[str, BufferStatus], now: datetime = NOW, limits: WriteLimits | None = None
+    stage: Stage, wanted: dict[str, plan_pb2.SlackObject], now: datetime = NOW, limits: WriteLimits | None = None
 ) -> actuator_pb2.ApplyBufferStatusResponse:
     return apply_buffer_status(stage.cluster, wanted, limits or WriteLimits(), now)
 
@@ -53,7 +56,7 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str, str, str]]:
 
 def test_the_status_says_how_much_room_there_is_and_is_written_once() -> None:
     stage = stage_with("spare")
-    assert apply(stage, {"shop/spare": BufferStatus(5, 3)}).written_count == 1
+    assert apply(stage, {"shop/spare": buffer_with(5, 3)}).written_count == 1
     status = written(stage)
     assert (status["replicas"], status["podTemplateRef"]) == (5, {"name": "chunk"})
     assert conditions(status) == {
@@ -62,8 +65,8 @@ def test_the_status_says_how_much_room_there_is_and_is_written_once() -> None:
     }
     assert {one["observedGeneration"] for one in status["conditions"]} == {3}
     later = NOW + timedelta(minutes=5)
-    assert apply(stage, {"shop/spare": BufferStatus(5, 3)}, later).unchanged_count == 1
-    assert apply(stage, {"shop/spare": BufferStatus(5, 5)}, later).written_count == 1
+    assert apply(stage, {"shop/spare": buffer_with(5, 3)}, later).unchanged_count == 1
+    assert apply(stage, {"shop/spare": buffer_with(5, 5)}, later).written_count == 1
     # The condition's status has not changed, so neither has its time.
     expected = ("True", "RoomIsThere", "5 of 5 pods have room on nodes", "2026-01-02T03:04:05Z")
     assert conditions(written(stage))["Provisioning"] == expected
@@ -71,9 +74,9 @@ def test_the_status_says_how_much_room_there_is_and_is_written_once() -> None:
 
 def test_a_buffer_that_is_not_served_says_why_and_since_when() -> None:
     stage = stage_with("spare")
-    apply(stage, {"shop/spare": BufferStatus(5, 5)})
+    apply(stage, {"shop/spare": buffer_with(5, 5)})
     later = NOW + timedelta(minutes=5)
-    assert apply(stage, {"shop/spare": BufferStatus(0, 0, "there is no PodTemplate")}, later).written_count == 1
+    assert apply(stage, {"shop/spare": buffer_with(0, 0, "there is no PodTemplate")}, later).written_count == 1
     status = written(stage)
     assert "podTemplateRef" not in status
     assert status["replicas"] == 0
@@ -85,12 +88,12 @@ def test_a_buffer_that_is_not_served_says_why_and_since_when() -> None:
 
 def test_conditions_of_others_are_not_checked_and_a_strategy_is_repeated() -> None:
     strange = SPARE._replace(strategy="buffer.x-k8s.io/active-capacity", status={"conditions": [{"type": "Other"}, 3]})
-    status = status_of(strange, BufferStatus(1, 1), NOW)
+    status = status_of(strange, buffer_with(1, 1), NOW)
     assert status is not None
     assert status["provisioningStrategy"] == "buffer.x-k8s.io/active-capacity"
     assert [one["type"] for one in status["conditions"]] == ["ReadyForProvisioning", "Provisioning"]
-    assert status_of(strange._replace(status=status), BufferStatus(1, 1), NOW) is None
-    assert status_of(strange._replace(status={"conditions": "none"}), BufferStatus(1, 1), NOW) == status
+    assert status_of(strange._replace(status=status), buffer_with(1, 1), NOW) is None
+    assert status_of(strange._replace(status={"conditions": "none"}), buffer_with(1, 1), NOW) == status
 
 
 @pytest.mark.parametrize(
@@ -109,38 +112,38 @@ def test_conditions_of_others_are_not_checked_and_a_strategy_is_repeated() -> No
 def test_a_buffer_that_cannot_be_written_does_not_stop_the_others(error: ClusterError, failures: list[str]) -> None:
     stage = stage_with("a", "b")
     stage.cluster.faults.add(Fault("write_buffer_status", "shop/a", error, times=1))
-    answer = apply(stage, {"shop/a": BufferStatus(1, 1), "shop/b": BufferStatus(1, 1), "shop/gone": BufferStatus(1, 1)})
+    answer = apply(stage, {"shop/a": buffer_with(1, 1), "shop/b": buffer_with(1, 1), "shop/gone": buffer_with(1, 1)})
     assert list(answer.failures) == failures
     assert (answer.written_count, answer.failed_count) == (1, len(failures))
     assert answer.unchanged_count == 2 - len(failures)
-    assert apply(stage, {"shop/a": BufferStatus(1, 1), "shop/b": BufferStatus(1, 1)}).written_count == 1
+    assert apply(stage, {"shop/a": buffer_with(1, 1), "shop/b": buffer_with(1, 1)}).written_count == 1
 
 
 @pytest.mark.parametrize("error", [NotServedError("no such kind"), ForbiddenError("no list")])
 def test_where_buffers_cannot_be_read_each_says_so(error: ClusterError) -> None:
     stage = stage_with("a")
     stage.cluster.faults.add(Fault("buffers", error=error))
-    answer = apply(stage, {"shop/a": BufferStatus(1, 1)})
+    answer = apply(stage, {"shop/a": buffer_with(1, 1)})
     assert list(answer.failures) == [f"shop/a: CapacityBuffers cannot be read: {error}"]
     assert apply(stage, {}) == actuator_pb2.ApplyBufferStatusResponse()
 
 
 def test_the_limit_of_one_call_leaves_buffers_for_the_next() -> None:
     stage = stage_with("a", "b", "c")
-    wanted = {f"shop/{name}": BufferStatus(1, 0) for name in "abc"}
+    wanted = {f"shop/{name}": buffer_with(1, 0) for name in "abc"}
     answer = apply(stage, wanted, limits=WriteLimits(max_count=2))
     assert (answer.written_count, answer.left_count) == (2, 1)
     answer = apply(stage, wanted, limits=WriteLimits(max_count=2))
     assert (answer.written_count, answer.unchanged_count, answer.left_count) == (1, 2, 0)
 
 
-def states(*buffers: plan_pb2.SlackObject) -> dict[str, BufferStatus]:
+def states(*buffers: plan_pb2.SlackObject) -> dict[str, plan_pb2.SlackObject]:
     return buffer_states(actuator_pb2.ApplyBufferStatusRequest(buffers=buffers))
 
 
 def test_a_request_is_checked() -> None:
     good = plan_pb2.SlackObject(object="CapacityBuffer/shop/a", asked_count=2, present_count=1, problem="p")
-    assert states(good) == {"shop/a": BufferStatus(2, 1, "p")}
+    assert states(good) == {"shop/a": good}
     refused = {
         "was given before": [good, good],
         "is not a buffer": [plan_pb2.SlackObject(object="Deployment/shop/a")],

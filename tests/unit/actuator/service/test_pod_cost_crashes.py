@@ -5,10 +5,11 @@ complete one, and the next call completes the work without losses or leftovers.
 from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders.actuator import DELAYS, Breaker, Crash
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.reference.pod_removal import Ranking, of_annotations, of_object
 from trimtab.actuator.kube.cluster import ClusterError
@@ -158,7 +159,7 @@ def test_the_actuator_may_die_at_every_write() -> None:
 
 @given(st.lists(st.integers(1, 60), max_size=4), st.integers(1, 9))
 @example([1, 5, 9, 20], 1)
-@settings(max_examples=30)
+@examples(30)
 def test_it_may_die_again_and_again_and_each_call_may_be_cut_short(deaths: list[int], most: int) -> None:
     scene = Scene()
     for die_at in deaths:

@@ -14,9 +14,9 @@ from tests.builders.postgresql import missing, running_postgresql
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import MemoryStore, Record, Store, StoreConflictError, StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, unpack
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.events import PodsEvicted, SetAccepted
 from trimtab.actuator.tracker.states import PodRef, Retention
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 Opener = Callable[[], Store]
 EVENT = PodsEvicted("n1", (PodRef("default", "web-1", "uid-1"),))

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.deletion_steps import ImpossibleEventError
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Reason, State
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 NODES = ("a", "b", "c")
 

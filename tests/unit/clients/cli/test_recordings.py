@@ -1,13 +1,14 @@
 """A recording is a FILE like the objects it was made from: plan, fit and explain give the same answers for both."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.builders.differences import difference
 from tests.builders.messages import write_snapshot
-from trimtab.common.deltas import Interner, difference
 from trimtab.common.objects import read_files
 from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import snapshot_pb2
@@ -23,16 +24,11 @@ COMMANDS = [
 
 def recorded(directory: Path, *snapshots: snapshot_pb2.ClusterSnapshot) -> Path:
     """Write a recording: the first cluster whole, the others as changes."""
-    file, interner = directory / "cluster.trimtab", Interner()
-    last = interner.intern(snapshots[0])
+    file = directory / "cluster.trimtab"
     with RecordingWriter(file) as writer:
         writer.write(snapshots[0])
-        for snapshot in snapshots[1:]:
-            interned = interner.intern(snapshot)
-            delta = difference(last, interned, interner)
-            assert delta is not None
-            writer.write(delta)
-            last = interned
+        for before, after in pairwise(snapshots):
+            writer.write(difference(before, after))
     return file
 
 

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import pytest
 import urllib3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.examples import examples
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.live import reflector
 from trimtab.clients.live.reflector import Reflector, ReflectorSettings, RelistBackoff, RelistBackoffSettings
@@ -431,7 +432,7 @@ def take_step(server: FakeApiServer, step: str, argument: Any) -> None:
             time.sleep(0.01)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, 12)
 @given(STEPS)
 def test_whatever_happens_to_the_server_what_is_known_is_in_the_end_what_there_is(
     steps: list[tuple[str, Any]],

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from trimtab.clients.loop import planner_session
-from trimtab.clients.loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients import planner_client
+from trimtab.clients.loop.planner_session import PlannerSession
+from trimtab.clients.planner_client import GrpcLink
 from trimtab.common.rpc.errors import Reason, TrimtabError, overloaded
 from trimtab.common.rpc.retries import ONCE, attempts
 from trimtab.common.rpc.server import Registration, Shell
@@ -45,7 +46,7 @@ def planner() -> BusyPlanner:
 @pytest.fixture
 def session(planner: BusyPlanner, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlannerSession]:
     at_once = attempts(ATTEMPTS, 0.001, 0.001)
-    monkeypatch.setattr(planner_session, "WHILE_BUSY", at_once)
+    monkeypatch.setattr(planner_client, "WHILE_BUSY", at_once)
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, planner, "trimtab.v1.Planner")
     with Shell("test", [registration]) as shell, GrpcLink(shell.address, policy=ONCE) as link:
         yield PlannerSession(link)

@@ -19,9 +19,9 @@ from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.objects import condition_reason
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.simulation.traces.arrivals import Arrival
 
 Json = dict[str, Any]

@@ -13,10 +13,10 @@ from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.node_info import Preemption
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, priority_of
-from trimtab.clients.simulation.cluster.scheduler import Preemption
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 
 Json = dict[str, Any]
 

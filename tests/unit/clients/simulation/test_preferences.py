@@ -7,7 +7,7 @@ import pytest
 from tests.builders import kubernetes as k8s
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 
 Json = dict[str, Any]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

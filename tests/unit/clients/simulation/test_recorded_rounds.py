@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
+from tests.builders.differences import difference
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster
 from trimtab.clients.simulation.recorded_rounds import read_rounds
@@ -16,7 +17,6 @@ from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_input
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
-from trimtab.common.deltas import Interner, difference
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import plan_pb2, planner_pb2
@@ -41,18 +41,15 @@ def snapshot(objects: list[Json]) -> pb.ClusterSnapshot:
 
 def recorded(path: Path, rounds: list[tuple[float, list[Json]]], *, deltas: bool = True) -> Path:
     """Write rounds at their minutes, the later ones as deltas or whole."""
-    interner = Interner()
     before = None
     with RecordingWriter(path) as writer:
         for minute, objects in rounds:
             message = snapshot(objects)
-            now = interner.intern(message)
-            change = difference(before, now, interner) if before is not None and deltas else None
-            assert (change is not None) == (before is not None and deltas)
+            change = difference(before, message) if before is not None and deltas else None
             writer.write(message if change is None else change)
             writer.write(plan_pb2.PlanRequest(now=moment(minute)))
             writer.write(plan_pb2.PlanResponse())
-            before = now
+            before = message
     return path
 
 

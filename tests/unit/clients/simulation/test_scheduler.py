@@ -13,7 +13,7 @@ from tests.builders.simulated_fit import feasible, fitting
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 
 Json = dict[str, Any]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

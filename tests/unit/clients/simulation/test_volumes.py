@@ -10,8 +10,8 @@ from tests.builders.simulated_fit import feasible, fitting
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"

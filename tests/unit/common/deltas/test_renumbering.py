@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trimtab.common.deltas.interning import WITH_OWN_DICTIONARY
-from trimtab.common.deltas.renumbering import STRING_FIELDS
+from trimtab.common.deltas.renumbering import STRING_FIELDS, WITH_OWN_DICTIONARY
 from trimtab.v1 import snapshot_pb2 as pb
 
 CONTRACT = Path(__file__).parents[4] / "protos/trimtab/v1"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.device_snapshots import (
@@ -20,6 +20,7 @@ from tests.builders.device_snapshots import (
     partition,
     world,
 )
+from tests.builders.examples import examples
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.device_amounts.cluster_devices import features_of
@@ -105,7 +106,7 @@ def fitting(snapshot: Snapshot, count: int) -> list[int]:
 
 
 @given(DRAWN)
-@settings(max_examples=40)
+@examples(40)
 def test_partitions_that_fit_by_amounts_are_given_in_their_order(drawn: Partitioned) -> None:
     slices = mig_slices("a", drawn.gpus, is_mixed=drawn.is_mixed)
     held = placed(slices, [partition(size) for size in drawn.used])

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.examples import examples
 from tests.certificates.devices import Given, given_by, offences
 from tests.parity.device_documents import (
     allocated_device,
@@ -58,7 +59,7 @@ def matches_of(version: int) -> Any:
 
 @pytest.mark.parametrize("version", [36, 37])
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=60)
+@examples(60)
 def test_allocations_are_certified(version: int, seed: int) -> None:
     for document, node, claims, devices in allocations(seed, version):
         assert offences(document, node, claims, devices, matches_of(version)) == []

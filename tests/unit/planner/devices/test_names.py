@@ -5,9 +5,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.examples import examples
 from tests.parity.device_documents import answers
 from tests.parity.device_oracle.clusters import FEATURES, Clusters
 
@@ -38,7 +39,7 @@ def renamed(
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=60)
+@examples(60)
 def test_names_in_the_same_order_lead_to_the_same_devices(seed: int) -> None:
     found = document(seed)
 
@@ -53,7 +54,7 @@ def test_names_in_the_same_order_lead_to_the_same_devices(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6), shuffle=st.integers(0, 10**6))
-@settings(max_examples=60)
+@examples(60)
 def test_names_in_another_order_change_no_yes_or_no(seed: int, shuffle: int) -> None:
     found = document(seed)
     random = Random(shuffle)

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 import pytest
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.planner_client import CHUNK_BYTES
+from trimtab.clients.planner_client import PIECE_BYTES
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, Shell
 from trimtab.planner.service.request_handler import Caller
@@ -33,7 +33,7 @@ class Patient:
 
 
 def parts(request_id: str) -> Iterator[planner_pb2.PlanRequestPart]:
-    assert len(PAYLOAD) <= CHUNK_BYTES
+    assert len(PAYLOAD) <= PIECE_BYTES
     yield planner_pb2.PlanRequestPart(
         request=plan_pb2.PlanRequest(request_id=request_id, snapshot_size_bytes=len(PAYLOAD))
     )

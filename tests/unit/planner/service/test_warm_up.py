@@ -21,7 +21,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from trimtab.v1 import plan_pb2
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.objects import read_files
-from trimtab.common.deltas import Interner, difference
+from tests.builders.differences import difference
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.warm_up import NOW_S, warm_up
 
@@ -45,10 +45,9 @@ request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP, plan_pb2.D
 request.settings.scale_down.unneeded_time.seconds = 0
 request.now.seconds = NOW_S + 10**8
 answer = handler.plan(request, cluster.SerializeToString(), Caller())
-interner = Interner()
-old = interner.intern(cluster)
+old = type(cluster).FromString(cluster.SerializeToString())
 cluster.nodes[0].unschedulable = True
-delta = difference(old, interner.intern(cluster), interner)
+delta = difference(old, cluster)
 request.state.CopyFrom(answer.state)
 request.base_version = answer.snapshot_version
 if not quick:

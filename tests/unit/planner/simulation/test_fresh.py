@@ -1,10 +1,11 @@
 """A branch of a simulation is independent, and its origin can be brought to the branch's state."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import simulation_walks
 from tests.builders.drain_sets import MIX, objects_of
+from tests.builders.examples import examples
 from tests.builders.kubernetes import snapshot_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from trimtab.planner.simulation.build import Simulation, branch, build_simulation, go_over_to
@@ -36,7 +37,7 @@ def move(simulation: Simulation, state: SimulationState, moves: list[tuple[int, 
 
 
 @given(seed=st.integers(0, 2**32), before=MOVES, mine=MOVES, its=MOVES)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_branch_is_apart_until_the_state_goes_over_to_it(
     seed: int, before: list[tuple[int, int, int]], mine: list[tuple[int, int, int]], its: list[tuple[int, int, int]]
 ) -> None:

@@ -127,6 +127,8 @@ def test_placeholders_on_nodes_that_go_are_pushed_out_and_move() -> None:
     assert "n00" not in where(drained).values()
     gone = decide(replace(given, nodes={n: row for n, row in given.nodes.items() if n != "n00"}), state=first.state)
     assert list(gone.slack.pushed_out) == sorted(at)
+    cordoned = decide(replace(given, nodes=given.nodes | {"n00": node("n00", unschedulable=True)}), state=first.state)
+    assert list(cordoned.slack.pushed_out) == sorted(at)
 
 
 def test_counts_change_by_the_difference_only() -> None:

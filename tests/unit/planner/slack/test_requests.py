@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import random_rows
+from tests.builders.differences import difference
 from tests.builders.rows import PodRow
 from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import RESOURCES, Cluster, slack_requests, write
-from trimtab.common.deltas import Interner, application, difference
+from trimtab.common.deltas import Application
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
@@ -28,13 +29,12 @@ def test_requests_are_read_as_they_were_written_sorted_by_object() -> None:
 
 
 def test_clients_send_changed_requests_and_apply_them() -> None:
-    interner, base = Interner(), cluster(3, {"a": "n00"})
+    base = cluster(3, {"a": "n00"})
     first, second = (write(replace(base, slack=some)) for some in ((ONE,), (ONE, TWO)))
-    delta = difference(interner.intern(first), interner.intern(second), interner)
-    assert delta is not None
+    delta = difference(first, second)
     assert delta.changed.HasField("slack_requests")
     assert apply_delta(canonicalize(first), delta).version == canonicalize(second).version
-    whole = application.Application(first)
+    whole = Application(first)
     whole.add(delta)
     assert canonicalize(whole.result()).version == canonicalize(second).version
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.messages import decode_snapshot
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import int32, write
 from trimtab.planner.service.warm_up import small_cluster
-from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.delta import apply_delta, parse_delta
+from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import snapshot_pb2 as pb
 
 Damage = Callable[[pb.ClusterSnapshot], Any]
@@ -411,35 +411,6 @@ def test_a_key_deleted_twice_is_refused(field: str, key: str) -> None:
     with pytest.raises(SnapshotError, match="twice") as caught:
         apply_delta(canonicalize(small_cluster()), delta)
     assert (caught.value.table, caught.value.row) == (field, 1)
-
-
-@given(st.binary(max_size=200))
-@example(b"\xff")
-def test_random_bytes_are_a_cluster_or_refused(data: bytes) -> None:
-    with suppress(SnapshotError, SnapshotMalformedError):
-        decode_snapshot(data)
-
-
-@given(st.data())
-def test_a_damaged_message_is_a_cluster_or_refused(data: st.DataObject) -> None:
-    whole = bytearray(small_cluster().SerializeToString())
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(whole) - 1))
-        whole[place] = data.draw(st.integers(0, 255))
-    cut = data.draw(st.none() | st.integers(0, len(whole)))
-    with suppress(SnapshotError, SnapshotMalformedError):
-        decode_snapshot(bytes(whole[:cut]))
-
-
-@given(st.data())
-def test_a_damaged_delta_is_applied_or_refused(data: st.DataObject) -> None:
-    base = canonicalize(small_cluster())
-    whole = bytearray(pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/x"]).SerializeToString())
-    for _ in range(data.draw(st.integers(0, 4))):
-        place = data.draw(st.integers(0, len(whole) - 1))
-        whole[place] = data.draw(st.integers(0, 255))
-    with suppress(SnapshotError, SnapshotMalformedError):
-        apply_delta(base, parse_delta(bytes(whole)))
 
 
 COLUMNS = [field.name for field in pb.PodTable.DESCRIPTOR.fields if field.name != "count"]

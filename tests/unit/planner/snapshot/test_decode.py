@@ -14,12 +14,10 @@ from tests.builders.random_clusters import changes, clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write, write_delta
 from tests.reference.snapshot.decode import read_rows
-from trimtab.common.deltas import Interner, difference
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.snapshot.columns import Dangling, NodeColumns, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.v1 import snapshot_pb2 as pb
 
 
 def mounts_of(s: Snapshot) -> dict[int, list[Any]]:
@@ -187,48 +185,12 @@ def test_a_delta_applied_equals_the_whole_snapshot_bit_by_bit(pair: tuple[Cluste
     assert_equal(apply_delta(canonicalize(write(before, seed)), delta), canonicalize(write(after, seed + 1)))
 
 
-@given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
-@examples(100, 15)
-def test_the_difference_a_client_finds_leads_from_one_snapshot_to_the_other(
-    pair: tuple[Cluster, Cluster], seed: int
-) -> None:
-    before, after = write(pair[0], seed, in_order=True), write(pair[1], seed, in_order=True)
-    interner = Interner()
-    delta = difference(interner.intern(before), interner.intern(after), interner)
-    if delta is not None:
-        assert_equal(apply_delta(canonicalize(before), delta), canonicalize(after))
-
-
-@given(clusters())
-def test_a_difference_of_equal_snapshots_is_empty(cluster: Cluster) -> None:
-    interner = Interner()
-    one, other = (interner.intern(write(cluster, seed, in_order=True)) for seed in (1, 1))
-    delta = difference(one, other, interner)
-    assert delta is not None
-    assert delta.changed.pods.count == 0
-    assert not delta.changed.nodes
-
-
 @given(clusters(), clusters())
 @examples(100, 15)
 def test_versions_differ_when_content_does(one: Cluster, other: Cluster) -> None:
     first, second = write(one, 1), write(other, 2)
     same = read_rows(first) == read_rows(second)
     assert (canonicalize(first).version == canonicalize(second).version) == same
-
-
-def test_a_difference_of_equal_snapshots_is_found_although_they_number_differently() -> None:
-    pods = {("default", name): PodRow(labels={"app": name}, node="n1") for name in "abc"}
-    one, other = write(Cluster(pods=pods), 1, in_order=True), write(Cluster(pods=pods), 2, in_order=True)
-    # Resources are identified by position, so their order must be the same for a delta.
-    del other.resources[:], other.pod_specs[:]
-    other.resources.extend(one.resources)
-    other.pod_specs.extend([pb.PodSpec(), *one.pod_specs])
-    other.pods.spec = np.array([np.frombuffer(one.pods.spec, "<i4") + 1]).astype("<i4").tobytes()
-    interner = Interner()
-    delta = difference(interner.intern(one), interner.intern(other), interner)
-    assert delta is not None
-    assert delta.changed.pods.count == 0
 
 
 def test_a_pod_whose_node_comes_back_is_on_it_again() -> None:

@@ -164,7 +164,7 @@ def test_evicting_a_pod_that_is_gone_or_another_is_not_found() -> None:
     ],
 )
 def test_where_a_pending_pod_is_scheduled(pending: dict[str, Any], where: str) -> None:
-    tainted_pod = [pod("t", "3800m", node="tainted")] if pending.pop("extra", False) else []
+    tainted_pod = [pod("t", "3800m", "15Gi", node="tainted")] if pending.pop("extra", False) else []
     simulation = Simulation(
         node("full"), node("roomy", labels={"disk": "ssd"}), node("tainted", taints=["gpu:NoSchedule"]),
         node("cordoned", unschedulable=True), pod("a", "2", node="full", host_ports=[80]), *tainted_pod,

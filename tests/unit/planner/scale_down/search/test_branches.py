@@ -6,10 +6,11 @@ from typing import TypeVar
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.drain_sets import MIX, big_or_small, objects_of
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.builders.scale_down import NOW_S, settings_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
@@ -71,7 +72,7 @@ def always_side_by_side() -> Iterator[None]:
 
 
 @given(seed=st.integers(0, 2**32), width=st.integers(2, 16), short=st.integers(0, 200))
-@settings(max_examples=15, deadline=None)
+@examples(15, 8)
 def test_a_plan_is_the_same_however_many_attempts_are_made_at_the_same_time(seed: int, width: int, short: int) -> None:
     snapshot = canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL))))
     alone = decided(snapshot, SEQUENTIAL)

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.placement_rules import (
+    PreferredAffinity,
+    RequiredAffinity,
+    Rules,
+    Term,
+    rules_of,
+)
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.scheduling.rules import PreferredAffinity, RequiredAffinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256
@@ -23,7 +29,8 @@ _GPU = "/gpu"
 class Columns:
     """resource[name] : int64[slots] allocatable, then used; live : bool[slots]; counts[term] : int64[slots]."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_spread: bool = True) -> None:
+        self._default_spread = default_spread
         self.size = _FIRST_SIZE
         self.infos: list[NodeInfo | None] = [None] * self.size
         self.slot_of: dict[str, int] = {}
@@ -107,7 +114,7 @@ class Columns:
         key = (pod.shape_key, pod.key[0], pod.owner_uid)
         found = self._rules.get(key)
         if found is None:
-            found = self._rules[key] = rules_of(pod)
+            found = self._rules[key] = rules_of(pod, self._default_spread)
             for term in found.terms:
                 self._count(term)
         return found

@@ -97,8 +97,8 @@ class Rules(NamedTuple):
         return [*required, *self.preferred_affinity]
 
 
-def rules_of(pod: SimulatedPod) -> Rules:
-    """Read the rules of a pod; a controller's pod without constraints gets the cluster's defaults."""
+def rules_of(pod: SimulatedPod, default_spread: bool = True) -> Rules:
+    """Read the rules of a pod; default_spread : a controller's pod without constraints gets the cluster's defaults."""
     namespace, spec = pod.key[0], pod.spec
     required: list[Spread] = []
     preferred: list[Spread] = []
@@ -106,7 +106,7 @@ def rules_of(pod: SimulatedPod) -> Rules:
         term = _term(one.get("labelSelector"), frozenset({namespace}))
         spread = Spread(term, one["topologyKey"], int(one["maxSkew"]), int(one.get("minDomains") or 1))
         (preferred if one.get("whenUnsatisfiable") == "ScheduleAnyway" else required).append(spread)
-    if not spec.get("topologySpreadConstraints") and pod.owner.get("kind") in _SPREAD_KINDS:
+    if default_spread and not spec.get("topologySpreadConstraints") and pod.owner.get("kind") in _SPREAD_KINDS:
         own = Term(frozenset({namespace}), owner=pod.owner_uid)
         preferred = [Spread(own, HOSTNAME, 3), Spread(own, ZONE, 5)]
     affinity = spec.get("affinity") or {}

@@ -1,4 +1,4 @@
-"""What the naive allocator reads of Kubernetes objects as the API server writes them in JSON: amounts, nodes,
+"""What certificates of devices read of Kubernetes objects as the API server writes them in JSON: amounts, nodes,
 attributes.
 """
 
@@ -75,42 +75,3 @@ def is_tolerated(device: Json, request: Json) -> bool:
         or any(tolerates(one, taint) for one in request.get("tolerations") or ())
         for taint in device.get("taints") or ()
     )
-
-
-def consumed(request: Json, device: Json) -> dict[str, Fraction]:
-    """Return what a request takes of each capacity of a device."""
-    wanted = amounts((request.get("capacity") or {}).get("requests"))
-    found: dict[str, Fraction] = {}
-    for name, one in (device.get("capacity") or {}).items():
-        policy = one.get("requestPolicy") or {}
-        valid, value = policy.get("validRange") or {}, wanted.get(name)
-        if value is None:
-            value = amount(policy.get("default", one["value"]))
-        elif "min" in valid:
-            least = amount(valid["min"])
-            if value < least:
-                value = least
-            elif "step" in valid:
-                step = amount(valid["step"])
-                value = least - (least - value) // step * step
-        elif policy.get("validValues"):
-            values = [amount(text) for text in policy["validValues"]]
-            value = next((one for one in values if value <= one), value)
-        found[name] = value
-    return found
-
-
-def is_allowed(amounts_taken: Mapping[str, Fraction], device: Json) -> bool:
-    """Return whether the policies of a device allow what is taken."""
-    for name, one in (device.get("capacity") or {}).items():
-        policy, value = one.get("requestPolicy") or {}, amounts_taken[name]
-        valid = policy.get("validRange") or {}
-        if "default" in policy and value == amount(policy["default"]):
-            continue
-        if "max" in valid and value > amount(valid["max"]):
-            return False
-        if "step" in valid and (value - amount(valid.get("min", 0))) % amount(valid["step"]):
-            return False
-        if policy.get("validValues") and value not in [amount(text) for text in policy["validValues"]]:
-            return False
-    return True

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
+from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms, priority_of
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 
 NOT_STARTED_MS: Final = 1 << 62
 """Start of a pod that has not started: later than any other."""

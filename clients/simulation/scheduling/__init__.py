@@ -1,1 +1,0 @@
-"""The simulated scheduler: kube-scheduler's filters and default scores over columns, one pod at a time."""

@@ -2,7 +2,8 @@
 
 import typer
 
-from trimtab.common.rpc.options import ServerOptions, add_command
+from trimtab.common.rpc.options import add_command
+from trimtab.common.rpc.server_options import ServerOptions
 from trimtab.planner.process import run
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 

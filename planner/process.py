@@ -15,12 +15,12 @@ from typing import Final
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.common.documents.output import visible
 from trimtab.common.kubernetes.token_review import open_review
-from trimtab.common.rpc.addresses import split_address
+from trimtab.common.rpc.addresses import ANONYMOUS_OPTION, split_address
 from trimtab.common.rpc.extras import MissingExtraError
-from trimtab.common.rpc.options import ServerOptions
-from trimtab.common.rpc.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
+from trimtab.common.rpc.port_security import ExposedPortError, is_loopback
 from trimtab.common.rpc.rights import Right
 from trimtab.common.rpc.server import Registration, Shell, serve
+from trimtab.common.rpc.server_options import ServerOptions
 from trimtab.common.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.planner.compiled.kernel_cache import kept_in
 from trimtab.planner.expander.clusters import LastPlans

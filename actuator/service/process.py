@@ -48,8 +48,9 @@ from trimtab.common.kubernetes.lease import Lease
 from trimtab.common.kubernetes.registry import User, rules_of
 from trimtab.common.kubernetes.token_review import open_review
 from trimtab.common.rpc.extras import MissingExtraError
-from trimtab.common.rpc.options import ServerOptions, add_command
+from trimtab.common.rpc.options import add_command
 from trimtab.common.rpc.server import Registration, Shell, serve
+from trimtab.common.rpc.server_options import ServerOptions
 from trimtab.common.rpc.telemetry import configure_logging, start_telemetry
 from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 

@@ -5,8 +5,9 @@ from typing import Final
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trimtab.clients.advice import AdviceOptions, AdviceReport, advise, requests_above_use
-from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.advice.advise import AdviceOptions, advise
+from trimtab.clients.advice.levers.requests import requests_above_use
+from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess

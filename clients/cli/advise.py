@@ -8,8 +8,7 @@ if they free more than any single one. Money of clusters without known prices is
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trimtab.clients.advice import Advice
-from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.advice.result import MOST_PLANS, Advice
 from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.advice import changes_of

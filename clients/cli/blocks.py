@@ -4,9 +4,9 @@ printer shows it. Texts are plain: printers escape them.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trimtab.common.documents.output import visible_texts
 
@@ -16,6 +16,8 @@ NOW: Final = "now"
 COLORS: Final = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER: Final = "#57606a"
 """Colours of charts and maps."""
+_SHORT: Final = 20
+"""Longest cell, in letters, of a column of words that is not broken."""
 
 
 class Style(StrEnum):
@@ -86,7 +88,9 @@ class Table(NamedTuple):
     hold words instead of figures; is_folded : a click shows it on a page; is_extra : so it is, and a terminal has it
     with `--verbose` alone; most : rows on a terminal without `--verbose`, 0 = all; most_more : as many of the lines of
     `Line.more` there; heading : the column that names a row, which a page shows first; bars : heading of the rows as
-    bars on a page, "" = there are none; is_searchable : a page has fields to search and sort it, for very many rows.
+    bars on a page, "" = there are none; is_searchable : a page has fields to search and sort it, for very many rows;
+    shares : columns in per cent, which have bars; link : what stands before the name of a row in the address of its
+    details on a served page, "" = there are none.
     """
 
     title: str
@@ -101,6 +105,8 @@ class Table(NamedTuple):
     heading: int = 0
     bars: str = ""
     is_searchable: bool = False
+    shares: tuple[str, ...] = ()
+    link: str = ""
 
     @property
     def by_heading(self) -> "Table":
@@ -109,12 +115,21 @@ class Table(NamedTuple):
         lines = tuple(line._replace(cells=tuple(line.cells[at] for at in order)) for line in self.lines)
         return self._replace(columns=tuple(self.columns[at] for at in order), lines=lines, heading=0)
 
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The columns that hold words: "short", which a page does not break, or "words"."""
+        indices = {one: self.columns.index(one) for one in self.sentences if one in self.columns}
+        return {
+            one: "short" if all(len(line.cells[at]) <= _SHORT for line in self.lines) else "words"
+            for one, at in indices.items()
+        }
+
     def to_json(self) -> str:
         """Return columns and rows as JSON for scripts: texts once, and rows with their indices."""
         texts: dict[str, int] = {}
         rows = [[texts.setdefault(cell, len(texts)) for cell in line.cells] for line in self.lines]
-        columns = [[name, name in self.sentences] for name in self.columns]
-        document = {"columns": columns, "texts": list(texts), "rows": rows}
+        columns = [[name, self.words.get(name, ""), name in self.shares] for name in self.columns]
+        document = {"columns": columns, "texts": list(texts), "rows": rows, "link": self.link}
         return json.dumps(visible_texts(document), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -215,6 +230,18 @@ class AnswerPage(NamedTuple):
     title: str
     blocks: tuple[Block, ...]
     parts: tuple["AnswerPage", ...] = ()
+
+
+def page_document(page: AnswerPage) -> dict[str, Any]:
+    """Return a page for programs: its blocks by their fields, each with its kind."""
+    blocks = [{"kind": type(one).__name__, **_fields(one)} for one in page.blocks]
+    return {"title": page.title, "blocks": blocks, "parts": [page_document(one) for one in page.parts]}
+
+
+def _fields(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {name: _fields(one) for name, one in value._asdict().items()}
+    return [_fields(one) for one in value] if isinstance(value, tuple) else value
 
 
 def without_empty_columns(table: Table) -> Table:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from trimtab.common.documents.output import visible
+from trimtab.common.kubernetes.errors import ConfigurationError, KubernetesError
 from trimtab.common.kubernetes.object_errors import InvalidInputError as UnreadableError
 from trimtab.common.rpc.addresses import AddressError
 from trimtab.common.rpc.errors import TrimtabError
@@ -74,3 +75,14 @@ def _leave(message: str, code: int) -> None:
     """Print the message and end the process."""
     sys.stderr.write(f"trimtab: {visible(message)}\n")
     sys.exit(code)
+
+
+@contextmanager
+def cluster_failures() -> Iterator[None]:
+    """Turn failures of a cluster into those of the command line."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+    except KubernetesError as error:
+        raise FailedError(str(error)) from error

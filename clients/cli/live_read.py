@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.failures import FailedError, cluster_failures
+from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.sources import ClusterInput, note_some
 from trimtab.common.objects.build import BuiltSnapshot

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.advice import DEFAULT_MARGIN
+from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import check_state, read_now, read_settings, read_state, settings_notes
 from trimtab.clients.cli.failures import UsageError

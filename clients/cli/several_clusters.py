@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.clients.advice import Advice, AdviceOptions
+from trimtab.clients.advice.advise import AdviceOptions
+from trimtab.clients.advice.result import Advice
 from trimtab.clients.cli.advice import find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.advice import TITLE, change

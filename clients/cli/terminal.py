@@ -25,7 +25,9 @@ from trimtab.clients.cli.blocks import (
     Table,
 )
 
-_STYLES = {NOW: "green", NO_PODS: "dim", "all": "bold"}
+_STYLES = {NOW: "bold green", "later": "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
+_BAR = 5
+"""Letters of the bar of a share."""
 _CODE = re.compile(r" \(([A-Z][A-Z0-9]*_[A-Z0-9_, ]*)\)")
 """Names of the contract behind their clauses."""
 _SHORT = 14
@@ -100,7 +102,7 @@ def table_on_terminal(table: Table, *, verbose: bool = False) -> RichTable:
             escape(column), justify="left" if is_text else "right", no_wrap=is_short or not is_text, overflow="fold"
         )
     for line in shown:
-        printed.add_row(*map(_cell, line.cells))
+        printed.add_row(*(cell_on_terminal(table, at, cell) for at, cell in enumerate(line.cells)))
         more = line.more if verbose else line.more[: table.most_more]
         if table.most_more and len(line.more) > len(more):
             more = (*more, f"and {len(line.more) - len(more):,} more")
@@ -146,6 +148,14 @@ def _styled(text: str, style: Style) -> str:
     return f"[{style}]{escape(text)}[/{style}]" if style else escape(text)
 
 
-def _cell(cell: str) -> str:
-    style = _STYLES.get(cell)
+def cell_on_terminal(table: Table, at: int, cell: str) -> str:
+    """Return a cell as rich text; a share with a bar, in colours: what is poorly packed stands out, and what is asked
+    too much of.
+    """
+    if table.columns[at] in table.shares and cell:
+        share = int(cell.removesuffix(" %"))
+        full = min(_BAR, round(share / 100 * _BAR))
+        style = "red" if share > 100 else "green" if share >= 50 else "yellow"
+        return f"[{style}]{'█' * full}{'░' * (_BAR - full)} {cell:>5}[/{style}]"
+    style = _STYLES.get(cell, "")
     return f"[{style}]{cell}[/{style}]" if style else escape(cell)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.advice import DEFAULT_MARGIN, ContainerUse, PodContainers
+from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN, ContainerUse, PodContainers
 from trimtab.clients.cli.amounts import byte_count, counted, percent, some
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note

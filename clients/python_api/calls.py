@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
-from trimtab.clients.advice import AdviceOptions, AdviceReport
-from trimtab.clients.advice import advise as advise_on
-from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.advice.advise import AdviceOptions
+from trimtab.clients.advice.advise import advise as advise_on
+from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
 from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.decisions import default_decisions, read_decisions
 from trimtab.clients.cli.documents import read_now, read_settings, settings_of

@@ -5,6 +5,9 @@ from typing import Final
 _LARGEST_PORT: Final = 65535
 _SCHEMES: Final = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "xds:")
 """Of gRPC's other names of a service, which it checks itself."""
+PLAINTEXT_OPTION: Final = "--allow-plaintext-on-network"
+ANONYMOUS_OPTION: Final = "--allow-anonymous-on-network"
+"""What allows a service to listen on other addresses than loopback without TLS, or for callers who are not known."""
 
 
 class AddressError(ValueError):

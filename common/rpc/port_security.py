@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import grpc
 
+from trimtab.common.rpc.addresses import ANONYMOUS_OPTION, PLAINTEXT_OPTION
 from trimtab.common.rpc.certificates import CertificateFiles, Pem, Reloaded
 
 CIPHERS_VARIABLE: Final = "GRPC_SSL_CIPHER_SUITES"
-PLAINTEXT_OPTION: Final = "--allow-plaintext-on-network"
-ANONYMOUS_OPTION: Final = "--allow-anonymous-on-network"
 # How long a handshake may take from its question for the configuration to its reference to it: microseconds.
 SETTLE_S: Final = 0.05
 

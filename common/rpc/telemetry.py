@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +27,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from trimtab.common.rpc.addresses import split_address
 from trimtab.common.rpc.metrics_endpoint import serve_metrics
+from trimtab.common.rpc.options import LogFormat
 from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.common.rpc.text_logs import TextRenderer
 
@@ -57,13 +57,6 @@ class Telemetry:
         for closer in self.closers:
             closer()
         self.closers.clear()
-
-
-class LogFormat(StrEnum):
-    """The form of log lines."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def terminal_format() -> LogFormat:

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.advice import Advice, AdviceOptions, AdviceReport, advise
+from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
+from trimtab.clients.advice.result import Advice, AdviceReport
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import settings_of
 from trimtab.clients.cli.planners import PlannerAccess

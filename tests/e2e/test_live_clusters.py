@@ -19,6 +19,7 @@ from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.top.command import _feed
 from trimtab.clients.cli.top.feed import Picture
+from trimtab.clients.cli.top.screen import TopView
 from trimtab.clients.live.single_read import list_rules
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS
 
@@ -113,7 +114,7 @@ class LastPicture:
         self.said: list[str] = []
 
     def show(self, picture: Picture) -> None:
-        self.names = [one.name for one in picture.screen.nodes]
+        self.names = [one.cells[0] for one in picture.screen.tables[TopView.NODES].lines]
 
     def say(self, text: str) -> None:
         self.said.append(text)

@@ -164,6 +164,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("trimtab.clients.cli admin certificates {state}", "certificates", id="certificates"),
         pytest.param("trimtab.planner --token-audience a", "kubernetes", id="tokens for the planner"),
         pytest.param("trimtab.clients.cli plan {cluster} -o html={new}", "report", id="report"),
+        pytest.param("trimtab.clients.cli top {cluster} --web 127.0.0.1:0", "report", id="a served page"),
         pytest.param("trimtab.clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
         pytest.param(
             "trimtab.actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trimtab.clients.advice import Advice, AdviceReport
+from trimtab.clients.advice.result import Advice, AdviceReport
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.blocks import ChangeLine, ChangeList

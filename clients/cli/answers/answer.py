@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from trimtab.clients.advice import AdviceReport
+from trimtab.clients.advice.result import AdviceReport
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, Rates, node_prices
 from trimtab.clients.cli.usage import ClusterUsage

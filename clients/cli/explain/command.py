@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.advice import AdviceOptions, explain_workload
+from trimtab.clients.advice.advise import AdviceOptions
+from trimtab.clients.advice.of_workload import explain_workload
 from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.any_decision import blocks as any_blocks

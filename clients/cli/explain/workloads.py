@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from trimtab.clients.advice import LEAST_SAVING, WorkloadReport
+from trimtab.clients.advice.advise import LEAST_SAVING
+from trimtab.clients.advice.of_workload import WorkloadReport
 from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import Costs

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import LoadOptions
-from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.failures import UsageError, cluster_failures
+from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
 from trimtab.clients.cli.terminal import table_on_terminal

@@ -13,11 +13,11 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.command_options import RecordOptions
 from trimtab.clients.cli.decisions import read_decisions
-from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.failures import FailedError, cluster_failures
 from trimtab.clients.cli.live.last_cluster import completed
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_reader import RoundsRecorder
-from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from trimtab.clients.cli.live.sources import ClusterSource, check_writable
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
 from trimtab.clients.cli.offer_files import given_offers

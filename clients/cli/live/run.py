@@ -14,11 +14,11 @@ import structlog
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.command_options import Acts, RunOptions
 from trimtab.clients.cli.decisions import read_decisions
-from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.failures import FailedError, UsageError, cluster_failures
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders, completed
 from trimtab.clients.cli.live.rounds_reader import RoundsRecorder
-from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from trimtab.clients.cli.live.sources import ClusterSource, check_writable
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.live.waiting import await_planner, wait_until_listed
 from trimtab.clients.cli.offer_files import given_offers

@@ -1,17 +1,14 @@
 """Input of the commands on live clusters: connection, node groups, settings."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.options import LiveSection
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.common.kubernetes.errors import ConfigurationError, KubernetesError
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.objects.files import read_objects
 from trimtab.v1 import plan_pb2
@@ -59,17 +56,6 @@ class ClusterSource:
     def plan_settings(self) -> plan_pb2.PlanSettings:
         """Read the settings."""
         return read_settings(self.settings, self.changes)
-
-
-@contextmanager
-def cluster_failures() -> Iterator[None]:
-    """Turn failures of a cluster into those of the command line."""
-    try:
-        yield
-    except ConfigurationError as error:
-        raise UsageError(str(error)) from error
-    except KubernetesError as error:
-        raise FailedError(str(error)) from error
 
 
 def check_writable(option: str, path: Path | None) -> None:

@@ -23,8 +23,8 @@ from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import money
 from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import TopOptions
-from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.failures import FailedError, UsageError, cluster_failures
+from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.terminal import table_on_terminal

@@ -75,8 +75,8 @@ def _is_searchable(block: Block) -> bool:
     return isinstance(block, Table) and block.is_searchable
 
 
-def rendered(page: AnswerPage) -> str:
-    """Return the HTML."""
+def rendered(page: AnswerPage, version: str = "") -> str:
+    """Return the HTML. version : of a served page, which follows `/version` and loads newer ones; "" = it is a file."""
     import jinja2
 
     folder = files("trimtab.clients.cli.report")
@@ -89,6 +89,7 @@ def rendered(page: AnswerPage) -> str:
     charts_script = (folder / "charts.js").read_text(encoding="utf-8") if scripts.figures else ""
     return template.render(
         page=placed,
+        version=version,
         charts_script=_safe(charts_script),
         figures=_safe(_script_safe(f"[{','.join(scripts.figures)}]")),
         tables=_safe(_script_safe(f"[{','.join(scripts.tables)}]")),

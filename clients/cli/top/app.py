@@ -1,44 +1,44 @@
 """`trimtab top` in the terminal: head, table, details, keys as in k9s. Decides what a key does; pictures come from a
-feed in a thread of its own, and drawing takes no longer for more rows.
+feed in a thread of its own.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Thread
 from typing import ClassVar, Final
 
-from rich.markup import escape
+from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import DataTable, Input, Static
 
 from trimtab.clients.cli.amounts import duration
-from trimtab.clients.cli.blocks import plain_text
-from trimtab.clients.cli.screen.model import GroupLine, NodeLine, RemovalLine
+from trimtab.clients.cli.blocks import Line, Sentence, Table
 from trimtab.clients.cli.top.feed import Feed, Picture
-from trimtab.clients.cli.top.layout import Fragment, Line, cut, group_keys, head_lines, title_line
-from trimtab.clients.cli.top.row_list import RowList
 from trimtab.clients.cli.top.rows import (
     HELP,
     HELP_OF_ROUNDS,
     SORT_KEYS,
-    Row,
+    WIDE,
     Selection,
-    SortKey,
-    TopView,
-    largest_groups,
-    row_details,
-    rows_of,
+    details,
+    lines_of,
+    name_of,
+    shown,
 )
+from trimtab.clients.cli.top.screen import TopView
 from trimtab.common.documents.output import visible
 
 _VIEWS: Final = tuple(TopView)
 LOW: Final = 12
 """Below so many lines of the terminal the head is one line."""
+MOST_ROWS: Final = 500
+"""Rows in the table: each takes half a millisecond to lay out. A filter finds the others."""
 
 
 class DetailsScreen(ModalScreen[None]):
@@ -46,32 +46,44 @@ class DetailsScreen(ModalScreen[None]):
 
     CSS = "DetailsScreen { align: center middle; } VerticalScroll { background: $surface; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,question_mark", "close", "back"),
-        Binding("j,down", "down", "down", show=False),
-        Binding("k,up", "up", "up", show=False),
+        Binding("escape,q,enter,question_mark", "app.pop_screen", "back"),
+        Binding("j,down", "scroll(1)", "down", show=False),
+        Binding("k,up", "scroll(-1)", "up", show=False),
     ]
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, sentences: Iterable[Sentence]) -> None:
         super().__init__()
-        self.lines = lines
+        self.sentences = tuple(sentences)
 
     def compose(self) -> ComposeResult:
         """Lay out the text."""
         with VerticalScroll():
-            lines = (Text.from_markup(visible(line), emoji=False) for line in self.lines)
-            yield Static(Text("\n").join(lines), markup=False)
+            yield Static(Group(*map(_sentence, self.sentences)), markup=False)
 
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss()
+    def action_scroll(self, by: int) -> None:
+        """Scroll."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
-    def action_down(self) -> None:
-        """Scroll down."""
-        self.query_one(VerticalScroll).scroll_down(animate=False)
 
-    def action_up(self) -> None:
-        """Scroll up."""
-        self.query_one(VerticalScroll).scroll_up(animate=False)
+def _sentence(one: Sentence) -> Padding:
+    """Return a sentence that no text of the input styles."""
+    lead, text = (one.lead, one.text) if one.lead else (one.text, "")
+    style = str(one.style) or ("bold" if one.lead else "")
+    return Padding(Text.assemble((visible(lead), style), visible(text)), (0, 0, 0, one.indent), expand=False)
+
+
+class RowTable(DataTable[Text], inherit_bindings=False):
+    """The rows, with a cursor; other keys are the business of the app."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "details"),
+        Binding("j,down", "cursor_down", show=False),
+        Binding("k,up", "cursor_up", show=False),
+        Binding("ctrl+f,pagedown", "page_down", show=False),
+        Binding("ctrl+b,pageup", "page_up", show=False),
+        Binding("g", "scroll_top", show=False),
+        Binding("G", "scroll_bottom", show=False),
+    ]
 
 
 class TopApp(App[None]):
@@ -80,6 +92,7 @@ class TopApp(App[None]):
     CSS = """
     Screen { layout: vertical; }
     Static { height: auto; width: 1fr; }
+    RowTable { height: 1fr; overflow-x: hidden; }
     #foot { dock: bottom; height: 1; }
     #prompt { dock: bottom; height: 1; border: none; padding: 0; display: none; }
     """
@@ -89,23 +102,15 @@ class TopApp(App[None]):
         Binding("question_mark", "help", "help"),
         Binding("slash", "prompt('/')", "filter"),
         Binding("colon", "prompt(':')", "view"),
-        Binding("enter", "open", "details"),
         Binding("escape", "step_back", "back"),
         Binding("space", "pause", "pause"),
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("ctrl+f,pagedown", "page(1)", show=False),
-        Binding("ctrl+b,pageup", "page(-1)", show=False),
-        Binding("g", "end(0)", show=False),
-        Binding("G", "end(1)", show=False),
-        Binding("home", "home_or_first", show=False),
-        Binding("end", "end_or_last", show=False),
+        Binding("home", "round(0)", show=False),
+        Binding("end", "round(-1)", show=False),
         Binding("tab", "next_view(1)", show=False),
         Binding("shift+tab", "next_view(-1)", show=False),
         Binding("left,left_square_bracket", "step(-1)", show=False),
         Binding("right,right_square_bracket", "step(1)", show=False),
-        *(Binding(one.key, f"sort('{one.key}')", show=False) for one in SORT_KEYS),
-        *(Binding(str(number), f"group({number})", show=False) for number in range(10)),
+        *(Binding(key, f"sort('{key}')", show=False) for key in SORT_KEYS),
     ]
 
     class Shown(Message):
@@ -138,18 +143,18 @@ class TopApp(App[None]):
         self.trouble = ""
         self.failure: BaseException | None = None
         self._prompt_kind = "/"
+        self._lines: list[Line] = []
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Static(id="head", markup=False)
-        yield Static(id="titles", markup=False)
-        yield RowList()
+        yield RowTable(cursor_type="row", show_row_labels=False)
         yield Static(id="foot", markup=False)
         yield Input(id="prompt")
 
     def on_mount(self) -> None:
         """Begin to follow the feed."""
-        self.query_one(RowList).focus()
+        self.query_one(RowTable).focus()
         self._draw_head()
         self.set_interval(1.0, self._draw_head)
         Thread(target=self._follow, name="feed", daemon=True).start()
@@ -193,79 +198,90 @@ class TopApp(App[None]):
 
     def on_resize(self) -> None:
         """Draw for the new size."""
-        self._draw_head()
-
-    def choose(self, selection: Selection) -> None:
-        """Show other rows."""
-        self.selection = selection
         self._draw()
 
-    def _draw(self) -> None:
+    def choose(self, selection: Selection) -> None:
+        """Show other rows, from the first one on."""
+        self.selection = selection
+        self._draw(is_same=False)
+
+    @property
+    def table(self) -> Table:
+        """The rows of the chosen view, before a filter."""
+        assert self.picture is not None
+        return self.picture.screen.tables[self.selection.view]
+
+    def _draw(self, *, is_same: bool = True) -> None:
+        """Draw the rows. is_same : the cursor stays on its row, if that is still there."""
         if self.picture is not None:
-            self.query_one(RowList).put(rows_of(self.picture.screen, self.selection), self.selection)
+            rows, table = self.query_one(RowTable), self.table
+            at = rows.cursor_row
+            before = self._lines[at].cells[:1] if is_same and 0 <= at < len(self._lines) else ()
+            self._lines = lines_of(table, self.selection)
+            found = shown(table, self._lines[:MOST_ROWS], self.selection, self.size.width)
+            rows.clear(columns=True)
+            for title, width in found.columns:
+                rows.add_column(Text(title), width=width)
+            rows.add_rows(found.rows)
+            same = (i for i, line in enumerate(self._lines[:MOST_ROWS]) if line.cells[:1] == before)
+            rows.move_cursor(row=next(same, 0))
         self._draw_head()
+
+    def on_data_table_row_highlighted(self) -> None:
+        """Show where the cursor is, unless the app ends."""
+        if self.query("#head"):
+            self._draw_head()
 
     def _draw_head(self) -> None:
         """Draw everything but the rows."""
-        width, height = self.size
-        head: list[Line] = []
-        if self.picture is not None:
-            screen = self.picture.screen
-            head = [*head_lines(screen, width, self._remarks()), group_keys(screen, self.selection, width)]
-        self.query_one("#head", Static).update(_text(head[: 4 if height >= LOW else 1]))
-        titles = [title_line(self.selection, width - 1)] if self.picture is not None else []
-        self.query_one("#titles", Static).update(_text(titles))
-        self.query_one("#foot", Static).update(_text([self._foot(width)]))
+        head = self._head() if self.picture is not None else []
+        self.query_one("#head", Static).update(Text("\n").join(head[: 3 if self.size.height >= LOW else 1]))
+        self.query_one("#foot", Static).update(self._foot())
 
-    def _remarks(self) -> list[str]:
-        """Return position, age and pause."""
+    def _head(self) -> list[Text]:
+        """Return name, position, age and pause; then figures and facts."""
         assert self.picture is not None
-        age_s = self._clock() - self.picture.screen.time_s
+        screen = self.picture.screen
+        age_s = self._clock() - screen.time_s
         age = f"{duration(age_s)} ago" if self._feed.is_live and age_s >= 1 else ""
-        return [self.picture.position, age, "paused" if self._feed.is_paused else ""]
+        remarks = [self.picture.position, age, "paused" if self._feed.is_paused else ""]
+        first = [("trimtab top", "bold cyan"), (f"  {visible(screen.name) or 'cluster'}", "bold")]
+        first += [(f"  plan of {screen.moment}", ""), *((f"  {visible(text)}", "yellow") for text in remarks if text)]
+        is_wide = self.size.width >= WIDE
+        money = "   ".join(
+            f"{one.title}: {one.value}{f', {one.detail}' if one.detail and is_wide else ''}"
+            for one in screen.figures.figures
+        )
+        lines = [Text.assemble(*first), Text(money, "bold"), Text("  ".join(screen.facts))]
+        for line in lines:
+            line.truncate(self.size.width, overflow="ellipsis")
+        return lines
 
-    def _foot(self, width: int) -> Line:
+    def _foot(self) -> Text:
         if self.trouble:
-            return cut([Fragment(self.trouble.replace("\n", " "), "bold white on red")], width)
-        if self.picture is None:
-            return cut([Fragment("waiting for the first plan …", "yellow")], width)
-        table = self.query_one(RowList)
-        chosen = self.selection
-        at = f"{table.cursor + 1 if table.count else 0:,}/{table.count:,} {chosen.view}"
-        kept = f"  /{chosen.filter}" if chosen.filter else ""
-        keys = "[ ] rounds  space play" if self._feed.has_rounds else "space pause"
-        hints = f"  ? help  / filter  : view  enter details  {keys}  q quit"
-        return cut([Fragment(at, "bold"), Fragment(kept, "yellow"), Fragment(hints, "dim")], width)
-
-    def action_move(self, by: int) -> None:
-        """Move the cursor."""
-        table = self.query_one(RowList)
-        table.move(table.cursor + by)
-        self._draw_head()
-
-    def action_page(self, by: int) -> None:
-        """Move the cursor by a page."""
-        self.action_move(by * max(1, self.query_one(RowList).size.height - 1))
-
-    def action_end(self, last: int) -> None:
-        """Move the cursor to the first or the last row."""
-        table = self.query_one(RowList)
-        table.move(table.count - 1 if last else 0)
-        self._draw_head()
-
-    def action_home_or_first(self) -> None:
-        """Go to the first round of a recording, or to the first row."""
-        if self._feed.has_rounds:
-            self._feed.step(lambda _index, _count: 0)
+            foot = Text(visible(self.trouble).replace("\n", " "), "bold white on red")
+        elif self.picture is None:
+            foot = Text("waiting for the first plan …", "yellow")
         else:
-            self.action_end(0)
+            chosen, count = self.selection, len(self._lines)
+            at = f"{self.query_one(RowTable).cursor_row + 1 if count else 0:,}/{count:,} {chosen.view}"
+            first = f", the first {MOST_ROWS:,} are shown" if count > MOST_ROWS else ""
+            kept = [f"  /{chosen.filter}"] if chosen.filter else []
+            kept += [f"  of {visible(chosen.group)}"] if chosen.group is not None else []
+            keys = "[ ] rounds  space play" if self._feed.has_rounds else "space pause"
+            hints = f"{first}  ? help  / filter  : view  enter details  {keys}  q quit"
+            foot = Text.assemble((at, "bold"), *((text, "yellow") for text in kept), (hints, "dim"))
+        foot.truncate(self.size.width, overflow="ellipsis")
+        return foot
 
-    def action_end_or_last(self) -> None:
-        """Go to the last round of a recording, or to the last row."""
+    def action_round(self, last: int) -> None:
+        """Go to the first (0) or the last (-1) round of a recording, or to the first or the last row."""
         if self._feed.has_rounds:
-            self._feed.step(lambda _index, count: count - 1)
+            self._feed.step(lambda _index, count: last % count)
+        elif last:
+            self.query_one(RowTable).action_scroll_bottom()
         else:
-            self.action_end(1)
+            self.query_one(RowTable).action_scroll_top()
 
     def action_step(self, by: int) -> None:
         """Go to another round of a recording."""
@@ -279,17 +295,17 @@ class TopApp(App[None]):
 
     def action_sort(self, key: str) -> None:
         """Sort by a column; by the same one again, the other way round."""
-        found: SortKey = next(one for one in SORT_KEYS if one.key == key)
-        is_same = self.selection.sort.key == key
-        self.choose(self.selection._replace(sort=found, is_reversed=is_same and not self.selection.is_reversed))
+        if self.picture is not None:
+            columns = [one for one in SORT_KEYS[key] if one in self.table.columns]
+            self._sort(columns[0] if columns else "")
 
-    def action_group(self, number: int) -> None:
-        """Show the nodes of one group alone, or of all."""
-        if self.picture is None:
-            return
-        groups = largest_groups(self.picture.screen)
-        if number <= len(groups):
-            self.choose(self.selection._replace(group=groups[number - 1] if number else None))
+    def on_data_table_header_selected(self, message: RowTable.HeaderSelected) -> None:
+        """Sort by the column of a title."""
+        self._sort(message.label.plain.rstrip("↓"))
+
+    def _sort(self, column: str) -> None:
+        is_same = self.selection.sort == column
+        self.choose(self.selection._replace(sort=column, is_reversed=is_same and not self.selection.is_reversed))
 
     def action_next_view(self, by: int) -> None:
         """Show the next table."""
@@ -298,7 +314,7 @@ class TopApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(DetailsScreen([*HELP, *(HELP_OF_ROUNDS if self._feed.has_rounds else [])]))
+        self.push_screen(DetailsScreen(map(Sentence, (*HELP, *(HELP_OF_ROUNDS if self._feed.has_rounds else ())))))
 
     def action_step_back(self) -> None:
         """Leave the prompt, or take back filter, group and view, one at a time."""
@@ -310,25 +326,17 @@ class TopApp(App[None]):
         elif chosen.view is not TopView.NODES:
             self.choose(chosen._replace(view=TopView.NODES))
 
-    def action_open(self) -> None:
-        """Show the details of the row under the cursor."""
-        row = self.query_one(RowList).row
-        if row is not None:
-            self._open(row)
-
-    def on_row_list_chosen(self, message: RowList.Chosen) -> None:
-        """Show the details of a row."""
-        self._open(message.row)
-
-    def _open(self, row: Row) -> None:
+    def on_data_table_row_selected(self, message: RowTable.RowSelected) -> None:
         """Show a node as `trimtab explain` does, a group's nodes, or the whole text of another row."""
-        assert self.picture is not None
-        if isinstance(row, GroupLine):
-            self.choose(self.selection._replace(view=TopView.NODES, group=row.id))
+        if self.picture is None or not 0 <= message.cursor_row < len(self._lines):
             return
-        node = row.name if isinstance(row, NodeLine) else row.node if isinstance(row, RemovalLine) else ""
-        explained = [escape(plain_text(one)) for one in self.picture.explain(node)] if node else []
-        self.push_screen(DetailsScreen([*row_details(row), *explained]))
+        table, line = self.table, self._lines[message.cursor_row]
+        name = name_of(table, line)
+        if self.selection.view is TopView.GROUPS:
+            self.choose(self.selection._replace(view=TopView.NODES, group=name, filter=""))
+            return
+        explained = self.picture.explain(name) if "node" in table.columns else []
+        self.push_screen(DetailsScreen([*details(table, line), *explained]))
 
     def action_prompt(self, kind: str) -> None:
         """Ask for a filter or a view."""
@@ -352,7 +360,7 @@ class TopApp(App[None]):
 
     def _close_prompt(self) -> None:
         self.query_one("#prompt", Input).display = False
-        self.query_one(RowList).focus()
+        self.query_one(RowTable).focus()
 
     def _command(self, text: str) -> None:
         """Go to a view by its name or the beginning of it; leave by `q`."""
@@ -370,8 +378,3 @@ class TopApp(App[None]):
         """Leave the prompt."""
         if self.query_one("#prompt", Input).display:
             self._close_prompt()
-
-
-def _text(lines: list[Line]) -> Text:
-    """Return lines as rich text."""
-    return Text("\n").join(Text.assemble(*((one.text, one.style) for one in line)) for line in lines)

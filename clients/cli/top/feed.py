@@ -9,8 +9,7 @@ from typing import Protocol
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.blocks import Sentence
-from trimtab.clients.cli.screen.build import explained_node, screen_of
-from trimtab.clients.cli.screen.model import ClusterScreen
+from trimtab.clients.cli.top.screen import ClusterScreen, explained_node, screen_of
 from trimtab.v1 import actuator_pb2
 
 

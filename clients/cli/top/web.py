@@ -1,5 +1,5 @@
-"""The page of `trimtab top --web`: the last picture for a browser, and the same as JSON. Reads only; gives no order and
-has no form.
+"""The page of `trimtab top --web`: the last picture as HTML, which loads the next one by itself, and as JSON. Reads
+only; gives no order and has no form.
 
 Decides who may look: where callers need certificates, those who present one; under an access policy, those with the
 right `read`. On loopback in plain text, requests for another host are refused, since a page elsewhere could make a
@@ -9,18 +9,17 @@ browser send them. What a picture shows is computed when somebody looks, once fo
 import gzip
 import hashlib
 import json
+import re
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Callable
-from importlib import resources
 from typing import Final
 from urllib.parse import parse_qs
 
 import structlog
 
-from trimtab.clients.cli.blocks import plain_text
-from trimtab.clients.cli.screen.model import screen_document
+from trimtab.clients.cli.blocks import AnswerPage, page_document
+from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.documents.output import visible, visible_texts
@@ -37,19 +36,17 @@ _SECURITY: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-_NOT_FOUND: Final = plain("404 Not Found", "there is /, /screen.json and /node?name=NODE")
+_NOT_FOUND: Final = plain("404 Not Found", "there is /, /page.json, /version and /node?name=NODE")
 
 
 class LastPicture:
-    """A sink that keeps the last picture for those who look, and computes what they see when they do. Thread-safe."""
+    """A sink that keeps the last picture for those who look, and prints it when they do. Thread-safe."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """`clock` returns Unix seconds."""
-        self._clock = clock
-        self._lock, self._computing = threading.Lock(), threading.Lock()
+    def __init__(self) -> None:
+        self._lock, self._printing = threading.Lock(), threading.Lock()
         self.picture: Picture | None = None
         self._changes, self._trouble = 0, ""
-        self._shown: tuple[Picture, bytes] | None = None
+        self._printed: tuple[str, bytes] = "", b""
 
     def show(self, picture: Picture) -> None:
         """Take over a picture."""
@@ -60,45 +57,33 @@ class LastPicture:
     def say(self, text: str) -> None:
         """Say why there is no newer picture; the last one stays."""
         with self._lock:
-            self._changes += self._trouble != text
             self._trouble = text
 
     @property
     def version(self) -> str:
-        """Changes with what is shown."""
-        return f'"{self._changes}"'
+        """Changes with the picture."""
+        return f"{self._changes}"
 
     @property
     def trouble(self) -> str:
         """Why there is no newer picture, "" = there is."""
-        return self._trouble
+        return self._trouble or ("" if self.picture is not None else "no round has succeeded yet")
 
-    def document(self) -> bytes | None:
-        """Return the screen as JSON; None = there was no picture."""
-        found = self._latest()
-        if found is None:
-            return None
-        picture, screen = found
-        more = {"trouble": self.trouble, "age": max(0.0, self._clock() - picture.answer.now_ns / 1e9)}
-        # The screen is an object that is not empty.
-        return screen[:-1] + b", " + json.dumps(visible_texts(more)).encode()[1:]
-
-    def explain(self, node: str) -> str:
-        """Return why a node goes or stays, "" = there is no such node."""
-        found = self._latest()
-        lines = found[0].explain(_named(found[0].answer.view, node)) if found is not None else []
-        return "\n".join(visible(plain_text(line)) for line in lines)
-
-    def _latest(self) -> tuple[Picture, bytes] | None:
-        """Return the last picture and its screen, computed once. The feed waits for nobody who looks."""
-        with self._computing:
-            picture = self.picture
+    def html(self) -> bytes:
+        """Return the page of the last picture, printed once for all who look. The feed waits for nobody who looks."""
+        with self._printing:
+            version, picture = self.version, self.picture
             if picture is None:
-                return None
-            if self._shown is None or self._shown[0] is not picture:
-                screen = visible_texts(screen_document(picture.screen))
-                self._shown = picture, json.dumps(screen, ensure_ascii=False).encode()
-            return self._shown
+                return rendered(AnswerPage("trimtab top", ()), version).encode()
+            if self._printed[0] != version:
+                self._printed = version, rendered(picture.screen.page(picture.position), version).encode()
+            return self._printed[1]
+
+    def explain(self, node: str) -> bytes:
+        """Return the page of a node, b"" = there is no such node."""
+        picture = self.picture
+        sentences = picture.explain(_named(picture.answer.view, node)) if picture is not None else []
+        return rendered(AnswerPage(f"Why {node} goes or stays", tuple(sentences))).encode() if sentences else b""
 
 
 def _named(view: ClusterView, shown: str) -> str:
@@ -116,7 +101,6 @@ class WebPort:
         security.check_exposure("--web", host)
         security.check_callers("--web", host, self._access.knows_callers)
         self._is_local = is_loopback(host) and not security.has_tls
-        self._html, self._policy = _page()
         self._http = serve_http(host, port, security.http_context(), self._answer)
         self.address = f"{host}:{self._http.server_port}"
 
@@ -130,11 +114,9 @@ class WebPort:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
-        if request.path == "/":
-            return _html(self._html, self._policy)
-        if request.path in ("/screen.json", "/node"):
-            return lambda: self._data(request)
-        return _NOT_FOUND
+        found = {"/": self._page, "/page.json": self._document, "/version": self._version, "/node": self._node}
+        answer = found.get(request.path)
+        return _NOT_FOUND if answer is None else lambda: answer(request)
 
     def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
         """Return the answer to a caller who may not look; None = it may."""
@@ -149,47 +131,51 @@ class WebPort:
         audit.warning("refused", identities=list(request.identities), method=f"GET {request.path}", right="read")
         return plain("403 Forbidden", f"the access policy does not grant read to {who}")
 
-    def _data(self, request: HttpRequest) -> HttpAnswer:
-        """Return what takes long to compute."""
-        if request.path == "/node":
-            name = parse_qs(request.query).get("name", [""])[0]
-            told = self._last.explain(name)
-            return _with_headers(plain("200 OK", told) if told else plain("404 Not Found", f"there is no node {name}"))
-        version = self._last.version
-        if request.headers.get("if-none-match") == version:
-            return HttpAnswer("304 Not Modified", b"", (("ETag", version), *_SECURITY))
-        body = self._last.document()
-        if body is None:
-            why = self._last.trouble or "no round has succeeded yet"
-            return _with_headers(plain("503 Service Unavailable", why))
-        headers = [("Content-Type", "application/json"), ("ETag", version), *_SECURITY]
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            body = gzip.compress(body, 1)
-            headers.append(("Content-Encoding", "gzip"))
-        return HttpAnswer("200 OK", body, tuple(headers))
+    def _page(self, request: HttpRequest) -> HttpAnswer:
+        return _html(request, self._last.html())
+
+    def _version(self, _: HttpRequest) -> HttpAnswer:
+        document = visible_texts({"version": self._last.version, "trouble": self._last.trouble})
+        return HttpAnswer("200 OK", json.dumps(document).encode(), (("Content-Type", "application/json"), *_SECURITY))
+
+    def _document(self, request: HttpRequest) -> HttpAnswer:
+        picture = self._last.picture
+        if picture is None:
+            return _with_headers(plain("503 Service Unavailable", self._last.trouble))
+        text = json.dumps(visible_texts(page_document(picture.screen.page())), ensure_ascii=False)
+        return _packed(request, text.encode(), (("Content-Type", "application/json"), *_SECURITY))
+
+    def _node(self, request: HttpRequest) -> HttpAnswer:
+        name = parse_qs(request.query).get("name", [""])[0]
+        page = self._last.explain(name)
+        return _html(request, page) if page else _with_headers(plain("404 Not Found", f"there is no node {name}"))
 
 
 def _with_headers(answer: HttpAnswer) -> HttpAnswer:
     return answer._replace(headers=(*answer.headers, *_SECURITY))
 
 
-def _html(page: bytes, policy: str) -> HttpAnswer:
-    headers = (("Content-Type", "text/html; charset=utf-8"), ("Content-Security-Policy", policy), *_SECURITY)
-    return HttpAnswer("200 OK", page, headers)
-
-
-def _page() -> tuple[bytes, str]:
-    """Return the page, and its policy: nothing is loaded from anywhere but this port, no other script runs."""
-    folder = resources.files("trimtab.clients.cli.screen")
-    page, style, script = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    text = page.replace("/*style*/", style).replace("/*script*/", script)
-    hashes = (b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script))
-    styles, scripts = (f"'sha256-{one}'" for one in hashes)
+def _html(request: HttpRequest, page: bytes) -> HttpAnswer:
+    """Return a page with its policy: nothing is loaded from anywhere but this port, no other script runs."""
+    hashes = {kind: _hashes(kind, page) for kind in ("style", "script")}
     policy = (
-        f"default-src 'none'; style-src {styles}; script-src {scripts}; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src {hashes['style']}; script-src {hashes['script']}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    return text.encode(), policy
+    headers = (("Content-Type", "text/html; charset=utf-8"), ("Content-Security-Policy", policy), *_SECURITY)
+    return _packed(request, page, headers)
+
+
+def _hashes(kind: str, page: bytes) -> str:
+    """Return the digests of the elements of a kind; texts of the input are escaped, so that none of them is one."""
+    parts = re.findall(rf"<{kind}>(.*?)</{kind}>".encode(), page, re.DOTALL)
+    return " ".join(f"'sha256-{b64encode(hashlib.sha256(part).digest()).decode()}'" for part in parts)
+
+
+def _packed(request: HttpRequest, body: bytes, headers: tuple[tuple[str, str], ...]) -> HttpAnswer:
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return HttpAnswer("200 OK", body, headers)
+    return HttpAnswer("200 OK", gzip.compress(body, 1), (*headers, ("Content-Encoding", "gzip")))
 
 
 def _is_local_host(header: str) -> bool:

@@ -12,11 +12,12 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.advised_clusters import AdvisedCase
 from tests.builders.carried_out import carried_out
-from trimtab.clients.advice import Advice, AdvisedChange
 from trimtab.clients.advice.advise import base_plan
+from trimtab.clients.advice.changes import AdvisedChange
 from trimtab.clients.advice.counterfactuals import Counterfactuals
 from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import Lever
+from trimtab.clients.advice.result import Advice
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
 

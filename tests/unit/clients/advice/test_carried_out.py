@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.advised_clusters import AdvisedCase, generated, promises
 from tests.builders.carried_out import carried_out
-from trimtab.clients.advice import AdviceReport
+from trimtab.clients.advice.result import AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
 
 SAMPLE, ALL = range(3), range(3, 500)

@@ -11,7 +11,7 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.advised_clusters import AdvisedCase, promises
 from tests.builders.carried_out import carried_out
-from trimtab.clients.advice import AdviceReport
+from trimtab.clients.advice.result import AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.v1 import plan_pb2
 

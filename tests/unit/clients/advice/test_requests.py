@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.builders import kubernetes as k8s
 from tests.builders.advised_clusters import AdvisedCase, generated, promises
 from tests.builders.carried_out import carried_out
-from trimtab.clients.advice import Advice, AdviceReport, ContainerUse, requests_above_use
+from trimtab.clients.advice.levers.requests import ContainerUse, requests_above_use
+from trimtab.clients.advice.result import Advice, AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
 
 Json = dict[str, Any]

@@ -3,7 +3,8 @@
 import pytest
 import structlog
 
-from trimtab.common.rpc.telemetry import LogFormat, configure_logging
+from trimtab.common.rpc.options import LogFormat
+from trimtab.common.rpc.telemetry import configure_logging
 from trimtab.common.rpc.text_logs import TextRenderer
 
 

@@ -305,7 +305,7 @@ def first_screen(address: str) -> Any:
     end_s = time.monotonic() + LIMIT_S
     while True:
         try:
-            with urllib.request.urlopen(f"http://{address}/screen.json", timeout=LIMIT_S) as answer:
+            with urllib.request.urlopen(f"http://{address}/page.json", timeout=LIMIT_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code != 503 or time.monotonic() > end_s:
@@ -325,8 +325,8 @@ def test_the_page_has_the_last_round_and_ends_with_its_command(tmp_path: Path, d
             found = first_screen(address)
             process.terminate()
             assert process.wait(LIMIT_S) == 0
-    assert [row[0] for row in found["nodes"]] == ["n1"]
-    assert "in no node group" in found["texts"]
+    (row,) = found["blocks"][-1]["lines"]
+    assert (row["cells"][0], row["cells"][-1]) == ("n1", "in no node group")
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{address}/", timeout=LIMIT_S)
 

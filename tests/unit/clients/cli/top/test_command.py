@@ -25,10 +25,11 @@ def test_without_a_terminal_files_are_shown_once_as_text(trimtab: Run, tmp_path:
     done = trimtab("top", listed(tmp_path, *cluster_objects()), "--now", NOW)
     lines = done.out.splitlines()
     assert done.code == 0
-    assert lines[0] == "trimtab top  cluster  plan of 2026-03-01 00:00:00 UTC"
-    assert lines[1].startswith("5 nodes → ")
-    assert {"Nodes", "Node groups", "Pending pods"} <= set(lines)
-    assert "Deletions" not in lines
+    assert lines[0].startswith("Cluster cluster; Plan of 2026-03-01 00:00:00 UTC; 32 % of cpu, 11 % of memory")
+    assert "Now: 2,555 (5 nodes, a month)" in lines
+    titles = {line.strip() for line in lines}
+    assert {"Nodes", "Node groups", "Pending pods"} <= titles
+    assert "Deletions" not in titles
 
 
 def test_details_of_a_node_in_files_name_every_pod_that_blocks_it(tmp_path: Path) -> None:

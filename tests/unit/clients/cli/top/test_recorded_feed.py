@@ -17,6 +17,7 @@ from trimtab.clients.cli.top import recorded_feed
 from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.cli.top.recorded_feed import RecordedClusters, RecordedFeed, read_recording
+from trimtab.clients.cli.top.screen import TopView
 from trimtab.common.deltas import Application
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -64,7 +65,7 @@ def test_every_round_shows_what_was_answered_then(file: Path, rounds: list[Recor
         picture = feed.picture(index)
         assert picture.answer.response == rounds[index].answer
         assert picture.screen.time_s == rounds[index].request.now.ToNanoseconds() / 1e9
-        assert len(picture.screen.nodes) == rounds[index].answer.diagnostics.node_count
+        assert len(picture.screen.tables[TopView.NODES].lines) == rounds[index].answer.diagnostics.node_count
 
 
 async def shown(app: TopApp, pilot: Pilot[None], text: str) -> None:

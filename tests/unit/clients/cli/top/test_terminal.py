@@ -5,21 +5,19 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.builders.screens import many, picture, renamed, text_of_terminal, with_terminal
-from trimtab.clients.cli.top import row_list
-from trimtab.clients.cli.top.app import DetailsScreen, TopApp
+from tests.builders.screens import many, renamed, text_of_terminal, with_terminal
+from trimtab.clients.cli.top.app import MOST_ROWS, DetailsScreen, RowTable, TopApp
 from trimtab.clients.cli.top.feed import Picture, StillFeed
-from trimtab.clients.cli.top.layout import Line, plain_lines, row_line
-from trimtab.clients.cli.top.row_list import RowList
-from trimtab.clients.cli.top.rows import Row, Selection, TopView, identity_of, rows_of
+from trimtab.clients.cli.top.rows import lines_of, name_of, short_name
+from trimtab.clients.cli.top.screen import TopView
 
 HERE = Path(__file__).parent
 
 
 def names(app: TopApp) -> list[str]:
     """Return the names of the rows shown."""
-    assert app.picture is not None
-    return [identity_of(row)[1] for row in rows_of(app.picture.screen, app.selection)]
+    assert app.query_one(RowTable).row_count == len(app._lines)
+    return [name_of(app.table, line) for line in lines_of(app.table, app.selection)]
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 24)])
@@ -28,12 +26,6 @@ def test_the_terminal_shows_what_the_kept_text_shows(width: int, height: int) ->
         assert text_of_terminal(app) == (HERE / f"terminal-{width}.txt").read_text(encoding="utf-8")
 
     with_terminal(act, size=(width, height))
-
-
-@pytest.mark.parametrize("width", [80, 140])
-def test_plain_text_shows_what_the_kept_text_shows(width: int) -> None:
-    text = "\n".join(plain_lines(picture().screen, width)) + "\n"
-    assert text == (HERE / f"plain-{width}.txt").read_text(encoding="utf-8")
 
 
 def test_no_line_of_the_terminal_is_wider_than_it_is() -> None:
@@ -57,15 +49,16 @@ def test_no_terminal_is_too_small_for_keys_to_work(size: tuple[int, int]) -> Non
 
 def test_keys_move_the_cursor_as_far_as_there_are_rows() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        table = app.query_one(RowList)
-        await pilot.press("j", "down", "k")
-        assert table.cursor == 1
-        await pilot.press("G", "j")
-        assert table.cursor == table.count - 1
-        await pilot.press("home", "k")
-        assert table.cursor == 0
-        await pilot.press("pagedown")
-        assert table.cursor == table.count - 1
+        table = app.query_one(RowTable)
+        for keys, row in (
+            (("j", "down", "k"), 1),
+            (("G", "j"), 4),
+            (("home", "k"), 0),
+            (("pagedown",), 4),
+            (("g",), 0),
+        ):
+            await pilot.press(*keys)
+            assert table.cursor_row == row, keys
 
     with_terminal(act)
 
@@ -73,13 +66,13 @@ def test_keys_move_the_cursor_as_far_as_there_are_rows() -> None:
 def test_a_filter_shows_rows_that_have_all_its_words_while_it_is_typed() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("slash", *"pool-b", "space", *"drain")
-        assert names(app) == ["pool-b", "b-1"]
+        assert names(app) == ["b-1"]
         await pilot.press("enter")
-        assert app.query_one(RowList).has_focus
+        assert app.query_one(RowTable).has_focus
         await pilot.press("escape")
-        assert len(names(app)) == 7
+        assert len(names(app)) == 5
         await pilot.press("slash", "exclamation_mark", *"pool-b", "enter")
-        assert names(app) == ["pool-a", "a-1", "a-2", "a-3"]
+        assert names(app) == ["a-1", "a-2", "a-3"]
 
     with_terminal(act)
 
@@ -95,19 +88,7 @@ def test_letters_sort_and_the_same_letter_again_sorts_the_other_way_round() -> N
         await pilot.press("S")
         assert names(app)[0] == "b-1"
         await pilot.press("B")
-        assert names(app)[0] == "pool-a"
-
-    with_terminal(act)
-
-
-def test_digits_choose_one_of_the_largest_groups_and_zero_all() -> None:
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
-        assert names(app) == ["pool-b", "b-1", "b-2"]
-        await pilot.press("9")
-        assert names(app) == ["pool-b", "b-1", "b-2"]
-        await pilot.press("0")
-        assert len(names(app)) == 7
+        assert names(app) == ["a-1", "a-2", "a-3", "b-1", "b-2"]
 
     with_terminal(act)
 
@@ -124,6 +105,7 @@ def test_the_name_of_a_view_or_its_beginning_shows_it_and_escape_goes_back() -> 
             assert (app.selection.view, names(app)[0]) == (view, first)
         await pilot.press("enter")
         assert (app.selection.view, app.selection.group) == (TopView.NODES, "pool-a")
+        assert names(app) == ["a-1", "a-2", "a-3"]
         await pilot.press("escape", "colon", *"pods", "enter")
         await pilot.pause()
         assert ":pods is no view" in text_of_terminal(app)
@@ -150,18 +132,22 @@ def test_enter_on_pods_that_wait_names_them_and_says_why() -> None:
         await pilot.press("colon", *"pending", "enter", "enter")
         await pilot.pause()
         text = text_of_terminal(app)
-        assert "1 pod of default/huge" in text
-        assert "default/huge" in text
+        assert "of: default/huge" in text
+        assert "what becomes of them: no node group helps" in text
+        assert "\n   default/huge" in text
 
     with_terminal(act)
 
 
-def test_a_click_chooses_a_row_and_another_one_opens_it() -> None:
+def test_a_click_chooses_a_row_another_one_opens_it_and_one_on_a_title_sorts() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await pilot.click(RowList, offset=(3, 2))
-        assert app.query_one(RowList).cursor == 2
+        await pilot.click(RowTable, offset=(3, 0))
+        await pilot.pause()
+        assert app.selection.sort == "node"
+        await pilot.click(RowTable, offset=(3, 3))
+        assert app.query_one(RowTable).cursor_row == 2
         assert not isinstance(app.screen, DetailsScreen)
-        await pilot.click(RowList, offset=(3, 2))
+        await pilot.click(RowTable, offset=(3, 3))
         await pilot.pause()
         assert isinstance(app.screen, DetailsScreen)
 
@@ -178,33 +164,31 @@ def test_names_with_control_characters_and_markup_do_not_reach_the_terminal_as_s
     with_terminal(act, StillFeed(Picture(renamed("b[red]\x1b[2J"), None, "shop")))
 
 
-def test_of_5000_nodes_only_the_lines_in_sight_are_drawn_for_a_key_or_a_picture(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drawn: list[object] = []
-
-    def counting(row: Row, chosen: Selection, width: int) -> Line:
-        drawn.append(row)
-        return row_line(row, chosen, width)
-
-    monkeypatch.setattr(row_list, "row_line", counting)
-
+def test_of_5000_nodes_the_first_are_in_the_table_and_sorting_and_a_filter_find_the_others() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        table = app.query_one(RowList)
-        assert table.count == 5009
-        for key in ("j", "G", "N", "S", "pageup"):
-            drawn.clear()
-            await pilot.press(key)
-            await pilot.pause()
-            assert 0 < len(drawn) < 10 * app.size.height, key
-        await pilot.press("N", "G")
+        table = app.query_one(RowTable)
+        assert table.row_count == MOST_ROWS
+        assert "1/5,000 nodes, the first 500 are shown" in text_of_terminal(app)
+        await pilot.press("N", "N")
         await pilot.pause()
         assert "n-04999" in text_of_terminal(app)
         await pilot.press("slash", *"n-0123", "enter")
         await pilot.pause()
-        assert table.count == 10
+        assert table.row_count == 10
 
     with_terminal(act, StillFeed(Picture(many(5000), None, "large")))
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("n-1", "n-1"),
+        ("ip-10-0-130-211.eu-west-1.compute.internal", "ip-10-0-130-211…"),
+        ("gke-production-europe-west1-default-pool-9f3c2b1a-abcd", "gke-production-…l-9f3c2b1a-abcd"),
+    ],
+)
+def test_long_names_keep_what_tells_them_apart(name: str, short: str) -> None:
+    assert short_name(name, 31) == short
 
 
 def test_the_key_q_leaves_the_screen() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.builders.screens import NOW_S, picture, renamed, status_of
+from tests.builders.screens import picture, renamed, status_of
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.top.feed import Picture
@@ -30,7 +30,7 @@ callers: [{identities: ["spiffe://trimtab/operator"], rights: [read]}]
 
 def last_picture(*, rounds: int = 1) -> LastPicture:
     """Return the last picture of the small cluster; without rounds there is nothing yet."""
-    last = LastPicture(clock=lambda: NOW_S + 7.0)
+    last = LastPicture()
     for _ in range(rounds):
         last.show(picture())
     return last
@@ -61,53 +61,56 @@ def test_the_page_loads_nothing_from_elsewhere_and_may_not_be_framed(port: WebPo
     assert b"https://" not in body
 
 
-def test_the_document_has_what_the_screen_shows(port: WebPort) -> None:
-    _, body = ask(port, "/screen.json")
-    found = json.loads(body)
-    texts = found["texts"]
-    assert found["name"] == "shop"
-    assert found["age"] == 7.0
-    assert [row[0] for row in found["nodes"]] == ["a-1", "a-2", "a-3", "b-1", "b-2"]
-    assert texts[found["nodes"][3][7]] == "draining: 3 of 7 pods gone"
-    assert found["figures"]["perMonth"] == 2555.0
-    assert found["growth"] == [["pool-a", 3, 4, 5, 1, 0.5, "cheapest plan"]]
-    assert [row[:2] for row in found["removals"]] == [["b-1", "pool-b"], ["a-9", "pool-a"]]
+def test_the_page_and_the_document_have_what_the_screen_shows(port: WebPort) -> None:
+    page = ask(port, "/")[1].decode()
+    found = json.loads(ask(port, "/page.json")[1])
+    assert found["title"] == "shop: trimtab top"
+    tables = {one["title"]: one for one in found["blocks"] if one["kind"] == "Table"}
+    cells = {title: [line["cells"] for line in table["lines"]] for title, table in tables.items()}
+    assert [row[0] for row in cells["Nodes"]] == ["a-1", "a-2", "a-3", "b-1", "b-2"]
+    assert cells["Nodes"][3][-1] == "draining: 3 of 7 pods gone"
+    assert cells["Scale-up"] == [["pool-a", "3 → 4", "5", "1", "0.50", "cheapest plan"]]
+    assert [row[:2] for row in cells["Deletions"]] == [["b-1", "pool-b"], ["a-9", "pool-a"]]
+    for text in ("2,555", "draining: 3 of 7 pods gone", "the cloud refused", "cheapest plan", "default/huge"):
+        assert text in page
+    assert b"data-version" not in ask(port, "/node?name=a-2")[1], "an explanation is not loaded again"
 
 
-def test_the_document_is_packed_for_those_who_take_that_and_sent_once() -> None:
-    with WebPort("127.0.0.1:0", last_picture(), PortSecurity()) as port:
-        answer, body = ask(port, "/screen.json", Accept_Encoding="gzip")
-        assert json.loads(gzip.decompress(body))["name"] == "shop"
-        again, nothing = ask(port, "/screen.json", If_None_Match=answer.headers["ETag"])
-        assert (again.status, nothing) == (304, b"")
+def test_a_page_is_packed_for_those_who_take_that(port: WebPort) -> None:
+    for path in ("/", "/page.json"):
+        answer, body = ask(port, path, Accept_Encoding="gzip")
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(body) == ask(port, path)[1]
 
 
-def test_a_failed_round_is_told_and_the_last_plan_stays() -> None:
+def test_a_new_picture_has_a_new_version_and_a_failed_round_is_told_while_the_last_plan_stays() -> None:
     last = last_picture()
     with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
-        before, _ = ask(port, "/screen.json")
+        before = json.loads(ask(port, "/version")[1])
+        assert f'data-version="{before["version"]}"'.encode() in ask(port, "/")[1]
         last.say("the planner is away")
-        after, body = ask(port, "/screen.json", If_None_Match=before.headers["ETag"])
-        assert (after.status, json.loads(body)["trouble"], len(json.loads(body)["nodes"])) == (
-            200,
-            "the planner is away",
-            5,
-        )
+        assert json.loads(ask(port, "/version")[1]) == before | {"trouble": "the planner is away"}
+        assert b"draining: 3 of 7 pods gone" in ask(port, "/")[1]
+        last.show(picture())
+        after = json.loads(ask(port, "/version")[1])
+        assert (after["trouble"], after["version"] == before["version"]) == ("", False)
 
 
 def test_before_the_first_round_the_reason_is_told() -> None:
     last = last_picture(rounds=0)
     with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
-        assert ask(port, "/screen.json")[1] == b"no round has succeeded yet\n"
+        assert ask(port, "/")[0].status == 200
+        assert ask(port, "/page.json")[0].status == 503
+        assert json.loads(ask(port, "/version")[1])["trouble"] == "no round has succeeded yet"
         last.say("the cluster cannot be read")
-        assert ask(port, "/screen.json")[1] == b"the cluster cannot be read\n"
+        assert json.loads(ask(port, "/version")[1])["trouble"] == "the cluster cannot be read"
 
 
 def test_a_node_is_explained_and_others_are_not_found(port: WebPort) -> None:
     answer, body = ask(port, "/node?name=a-2")
     assert answer.status == 200
     assert b"Pod default/bare has no controller" in body
-    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.headers["Content-Type"].startswith("text/html")
     assert is_visible(ask(port, "/node?name=%1b%5d0%e2%80%ae")[1].decode())
     assert [ask(port, path)[0].status for path in ("/node?name=x", "/node", "/x", "/../etc/passwd")] == [404] * 4
 
@@ -117,7 +120,7 @@ def test_nothing_but_reading_is_answered(port: WebPort) -> None:
 
 
 def test_a_request_for_another_host_is_refused_on_loopback(port: WebPort) -> None:
-    assert ask(port, "/screen.json", Host="evil.example")[0].status == 421
+    assert ask(port, "/page.json", Host="evil.example")[0].status == 421
     number = port.address.rpartition(":")[2]
     hosts = ("localhost", f"localhost:{number}", "127.0.0.1", f"[::1]:{number}")
     assert [ask(port, "/", Host=host)[0].status for host in hosts] == [200] * 4
@@ -168,10 +171,11 @@ def test_under_a_policy_only_those_with_the_right_to_read_may_look(tmp_path: Pat
 
 
 def test_names_that_change_how_others_are_shown_are_spelled_out_and_explained_by_that_spelling() -> None:
-    last = LastPicture(clock=lambda: NOW_S + 7.0)
+    last = LastPicture()
     last.show(Picture(renamed("b\u202e\x1b2"), status_of(), "shop"))
     with WebPort("127.0.0.1:0", last, PortSecurity()) as served:
-        names = [row[0] for row in json.loads(ask(served, "/screen.json")[1])["nodes"]]
+        nodes = json.loads(ask(served, "/page.json")[1])["blocks"][-1]["lines"]
+        names = [row["cells"][0] for row in nodes]
         spelled = next(name for name in names if "202e" in name)
         assert spelled == "b\\u202e\\x1b2"
         answer, body = ask(served, f"/node?{urlencode({'name': spelled})}")

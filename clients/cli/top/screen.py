@@ -1,0 +1,371 @@
+"""What `trimtab top` shows of an answered plan and the actuator's status, as blocks: the terminal, plain text and the
+page print the same facts and tables. Decides only what is shown; calls nothing.
+
+Order of rows: node groups by id with nodes of no group last; nodes by group, then by name; pending pods without a
+place first; deletions in progress before those that have ended. Cost: proportional to nodes, and pods once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from trimtab.clients.cli.amounts import counted, duration, maximum, percent, some
+from trimtab.clients.cli.answers import expansion, scale_down, scale_up
+from trimtab.clients.cli.answers.answer import PlanAnswer, money
+from trimtab.clients.cli.answers.nodes import explain_node, node_sentences
+from trimtab.clients.cli.answers.summary import key_figures
+from trimtab.clients.cli.blocks import AnswerPage, Block, Facts, Figures, Line, Sentence, Style, Table, rows
+from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
+from trimtab.clients.cli.timers import remaining_s
+from trimtab.places import on_existing, on_upcoming, shortfalls
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
+
+MOST_FINISHED: Final = 50
+"""Most deletions that have ended and are shown."""
+MOST_PODS: Final = 500
+"""Most pods that are named of those that wait alike."""
+UNGROUPED: Final = "(no group)"
+_SHARES: Final = ("cpu", "memory")
+
+
+class TopView(StrEnum):
+    """A table of the screen, by the name that `:` takes."""
+
+    NODES = "nodes"
+    GROUPS = "groups"
+    PENDING = "pending"
+    DELETIONS = "deletions"
+    GROWTH = "growth"
+
+
+class NodeState(StrEnum):
+    """What is about to happen to a node, the most urgent first."""
+
+    MOVING = "moving"  # its deletion is in progress
+    NOW = "now"  # the plan deletes it now
+    LATER = "later"  # it can go, but not yet
+    STAYS = "stays"
+    UNKNOWN = "unknown"  # the plan does not mention it
+
+
+class ClusterScreen(NamedTuple):
+    """One plan on one cluster. name : of the cluster; time_s : Unix seconds for which the plan was made; facts : its
+    state; sentences : what the plan does.
+    """
+
+    name: str
+    time_s: float
+    facts: tuple[str, ...]
+    figures: Figures
+    sentences: tuple[str, ...]
+    tables: Mapping[TopView, Table]
+
+    @property
+    def moment(self) -> str:
+        """When the plan was made."""
+        return datetime.fromtimestamp(self.time_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+    def page(self, position: str = "", trouble: str = "") -> AnswerPage:
+        """Return all of it. position : such as "round 3 of 12"; trouble : why there is no newer plan."""
+        cluster = [f"Cluster {self.name}"] if self.name else []
+        blocks: tuple[Block, ...] = (
+            Facts((*cluster, f"Plan of {self.moment}", *filter(None, [position]), *self.facts)),
+            self.figures,
+            *([Sentence(trouble, Style.WARNING)] if trouble else []),
+            *map(Sentence, self.sentences),
+            *(self.tables[view] for view in (TopView.GROUPS, TopView.PENDING, TopView.DELETIONS, TopView.GROWTH)),
+            self.tables[TopView.NODES],
+        )
+        return AnswerPage(f"{self.name or 'cluster'}: trimtab top", blocks)
+
+
+_Fate = plan_pb2.NodeFate
+_STATES: Final = {
+    _Fate.UNSPECIFIED: NodeState.UNKNOWN,
+    _Fate.GOES_NOW: NodeState.NOW,
+    _Fate.GOES_LATER: NodeState.LATER,
+    _Fate.REPLACED: NodeState.LATER,
+    _Fate.STAYS: NodeState.STAYS,
+    _Fate.LEAVING: NodeState.MOVING,
+    _Fate.COMING: NodeState.STAYS,
+}
+
+
+class _ShownDeletion(NamedTuple):
+    """A deletion of a node. seconds : in its state; pods_gone of pods_total : evicted, if drained, -1 = not known;
+    is_over : it has ended.
+    """
+
+    node: str
+    group: str
+    state: str
+    seconds: float
+    pods_gone: int
+    pods_total: int
+    is_drain: bool
+    is_over: bool
+    detail: str
+
+
+class _RequestedShare(NamedTuple):
+    """Requested and allocatable amounts: cpu in milli-cores, memory in bytes."""
+
+    cpu: int = 0
+    cpu_total: int = 0
+    memory: int = 0
+    memory_total: int = 0
+
+    def plus(self, other: "_RequestedShare") -> "_RequestedShare":
+        return _RequestedShare(*(one + more for one, more in zip(self, other, strict=True)))
+
+    @property
+    def shares(self) -> tuple[str, str]:
+        """What is requested of cpu and of memory, in per cent."""
+        return _share(self.cpu, self.cpu_total), _share(self.memory, self.memory_total)
+
+
+class _ShownNode(NamedTuple):
+    """A node with what is about to happen to it. price : None = not known."""
+
+    name: str
+    group: str
+    amounts: _RequestedShare
+    price: float | None
+    state: NodeState
+
+
+def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = None, name: str = "") -> ClusterScreen:
+    """Return the screen. status : None = what the snapshot tells of it; name : of the cluster."""
+    view, now_s = answer.view, answer.now_ns / 1e9
+    removals = tuple(_removals(status, now_s) if status is not None else _known_removals(answer))
+    moving = {one.node: one for one in removals if not one.is_over}
+    verdicts = {one.node: one for one in answer.response.nodes}
+    nodes, lines, total = list[_ShownNode](), list[Line](), _RequestedShare()
+    for node in sorted(view.nodes, key=lambda one: (not view.nodes[one].node_group, view.nodes[one].node_group, one)):
+        verdict = verdicts.get(node, plan_pb2.NodeVerdict(node=node))
+        one = _node(answer, verdict, is_moving=node in moving)
+        nodes.append(one)
+        lines.append(Line(_cells(answer, one, verdict, moving.get(node))))
+        total = total.plus(one.amounts)
+    columns = ("node", "group", *_SHARES, "pods", "an hour", "state", "plan")
+    words = ("node", "group", "state", "plan")
+    now, added = sum(one.state is NodeState.NOW for one in nodes), answer.summary.added_node_count
+    facts = (
+        f"{total.shares[0]} of cpu, {total.shares[1]} of memory requested",
+        f"{counted(len(view.waiting_pods()), 'pod')} pending",
+        f"{now:,} to go now",
+        f"{len(moving):,} moving",
+        *([f"{added:,} to add"] if added else []),
+    )
+    tables = {
+        TopView.NODES: Table(
+            "Nodes", columns, tuple(lines), sentences=words, is_searchable=True, shares=_SHARES, link="node?name="
+        ),
+        TopView.GROUPS: _groups(answer, nodes),
+        TopView.PENDING: _pending(answer),
+        TopView.DELETIONS: _deletions(removals),
+        TopView.GROWTH: _growth(answer),
+    }
+    figures = key_figures(answer.summary, answer.costs.currency)
+    return ClusterScreen(name, now_s, facts, figures, tuple(_sentences(answer)), tables)
+
+
+def explained_node(answer: PlanAnswer, node: str) -> list[Sentence]:
+    """Return why a node goes or stays; nothing for a node that is not in the cluster."""
+    if node not in answer.view.nodes:
+        return []
+    request = plan_pb2.PlanRequest(settings=answer.settings, now=_timestamp(answer.now_ns))
+    return list(node_sentences(explain_node(answer.view, node, answer.response, request)))
+
+
+def _timestamp(now_ns: int) -> Timestamp:
+    found = Timestamp()
+    found.FromNanoseconds(now_ns)
+    return found
+
+
+def _share(part: int, whole: int) -> str:
+    return percent(part / whole if whole else 0.0)
+
+
+def _amounts(answer: PlanAnswer, node: str) -> _RequestedShare:
+    """Return what is requested of a node, and what it offers."""
+    has, free = answer.view.allocatable(node), answer.view.free(node)
+    cpu, memory = has.get("cpu", 0), has.get("memory", 0)
+    return _RequestedShare(cpu - free.get("cpu", 0), cpu, memory - free.get("memory", 0), memory)
+
+
+def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, *, is_moving: bool) -> _ShownNode:
+    price = verdict.price_per_hour if verdict.HasField("price_per_hour") else None
+    state = NodeState.MOVING if is_moving else _STATES[verdict.fate]
+    name = verdict.node
+    return _ShownNode(name, answer.view.nodes[name].node_group, _amounts(answer, name), price, state)
+
+
+def _cells(
+    answer: PlanAnswer, node: _ShownNode, verdict: plan_pb2.NodeVerdict, removal: _ShownDeletion | None
+) -> tuple[str, ...]:
+    """Return the row of a node. removal : its deletion, if that is in progress."""
+    view, row = answer.view, answer.view.nodes[node.name]
+    marks = [text for text, holds in (("not ready", not row.ready), ("cordoned", row.unschedulable)) if holds]
+    pods = view.allocatable(node.name).get("pods", 0) - view.free(node.name)["pods"]
+    what = _text_of(answer, verdict) if removal is None else _progress(removal)
+    text = "; ".join(filter(None, (*marks, what)))
+    price = money(node.price) if node.price is not None else ""
+    return node.name, node.group or UNGROUPED, *node.amounts.shares, f"{pods}", price, node.state.value, text
+
+
+def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
+    """Return what the plan says of a node."""
+    if verdict.fate == _Fate.GOES_NOW:
+        pods = len(answer.moves.get(verdict.node, {}))
+        return f"goes now: drains {counted(pods, 'pod')}" if pods else "goes now: empty"
+    if verdict.fate == _Fate.GOES_LATER:
+        return _later(answer, verdict)
+    if verdict.fate == _Fate.REPLACED:
+        return f"is replaced in wave {verdict.wave}"
+    cause = verdict.blocking_pod or verdict.detail
+    return f"{verdict.why}: {cause}" if cause else verdict.why
+
+
+def _later(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
+    """Return when a node goes that does not go now."""
+    since_ns = node.since.ToNanoseconds()
+    for_s = (answer.now_ns - since_ns) / 1e9
+    since = f" (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else ""
+    if node.wave > 1:
+        return f"can go in wave {node.wave}{since}"
+    if node.HasField("goes_at"):
+        return f"can go in {duration(remaining_s(node, answer.now_ns))}{since}"
+    return f"can go later: {node.detail or node.why}{since}"
+
+
+def _groups(answer: PlanAnswer, nodes: Iterable[_ShownNode]) -> Table:
+    """Return the node groups, those without nodes too."""
+    members: dict[str, list[_ShownNode]] = {group: [] for group in answer.view.groups}
+    for node in nodes:
+        members.setdefault(node.group, []).append(node)
+    added = {one.node_group: one.new_size - one.current_size for one in answer.response.scale_up.splits}
+    goes = (NodeState.MOVING, NodeState.NOW, NodeState.LATER)
+    lines = []
+    for group in sorted(members, key=lambda group: (not group, group)):
+        total, price = _RequestedShare(), sum(one.price or 0.0 for one in members[group])
+        for node in members[group]:
+            total = total.plus(node.amounts)
+        row = answer.view.groups.get(group)
+        counts = len(members[group]), sum(one.state in goes for one in members[group]), added.get(group, 0)
+        limits = ("", "") if row is None else (f"{row.min_size:,}", maximum(row.max_size))
+        sizes = (f"{counts[0]:,}", *(f"{count:,}" if count else "" for count in counts[1:]), *limits)
+        lines.append((group or UNGROUPED, *sizes, *total.shares, money(price) if price else ""))
+    columns = ("node group", "nodes", "go", "add", "least", "most", *_SHARES, "an hour")
+    return Table("Node groups", columns, rows(lines), sentences=columns[:1], shares=_SHARES)
+
+
+def _pending(answer: PlanAnswer) -> Table:
+    """Return the pods that wait, those that stay pending first."""
+    decision, view = answer.response.scale_up, answer.view
+    alike: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
+
+    def add(pod: str, reason: str, *, is_served: bool) -> None:
+        alike[view.owner_text(pod), reason, is_served].append(pod)
+
+    for pod, lacking in shortfalls(decision).items():
+        add(pod, lacking.detail or "no node group can grow for it", is_served=False)
+    for one in decision.skipped:
+        add(one.pod, SKIPPED_SENTENCES[one.reason], is_served=False)
+    for group, pods in answer.on_new_nodes.items():
+        for pod in pods:
+            if view.row_of(pod) is not None:
+                add(pod, f"gets a new node of {group}", is_served=True)
+    for pod in on_existing(decision):
+        add(pod, "fits on existing nodes", is_served=True)
+    for pod in on_upcoming(decision):
+        add(pod, "waits for nodes that are on their way", is_served=True)
+    found = sorted(
+        (is_served, -len(pods), owner or some(pods, 2), reason, pods)
+        for (owner, reason, is_served), pods in alike.items()
+    )
+    lines = [Line((f"{len(pods):,}", owner, reason), _first(pods)) for _, _, owner, reason, pods in found]
+    columns = ("pods", "of", "what becomes of them")
+    return Table("Pending pods", columns, tuple(lines), sentences=columns[1:], heading=1)
+
+
+def _first(pods: list[str]) -> tuple[str, ...]:
+    more = [f"and {len(pods) - MOST_PODS:,} more"] if len(pods) > MOST_PODS else []
+    return (*pods[:MOST_PODS], *more)
+
+
+def _growth(answer: PlanAnswer) -> Table:
+    """Return the node groups that grow, the one for the most pods first."""
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    lines = []
+    for one in sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group)):
+        price = money(one.price_per_hour) if one.HasField("price_per_hour") else ""
+        sizes = f"{one.current_size:,} → {one.new_size:,}", maximum(one.max_size), f"{len(pods[one.node_group]):,}"
+        lines.append((one.node_group, *sizes, price, expansion.chosen_because(decision, one.node_group)))
+    columns = ("node group", "nodes", "most", "pods", "an hour", "because")
+    return Table("Scale-up", columns, rows(lines), sentences=(columns[0], columns[-1]))
+
+
+def _deletions(removals: Iterable[_ShownDeletion]) -> Table:
+    """Return the deletions, each in its state."""
+    lines = []
+    for one in removals:
+        gone = f"{one.pods_gone} of {one.pods_total}" if one.pods_total > 0 else "" if one.is_drain else "empty"
+        lines.append((one.node, one.group or UNGROUPED, one.state, duration(one.seconds), gone, one.detail))
+    columns = ("node", "group", "state", "for", "pods gone", "why")
+    return Table("Deletions", columns, rows(lines), sentences=columns)
+
+
+def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[_ShownDeletion]:
+    """Yield deletions in progress, then the latest that have ended. now_s : of the plan, before the status."""
+    now_s = max(now_s, status.time.ToNanoseconds() / 1e9)
+    for one in status.deletions:
+        yield _removal(one, now_s, is_over=False)
+    ended = sorted(status.finished, key=lambda one: (-one.state_time.ToNanoseconds(), one.node))
+    for one in ended[:MOST_FINISHED]:
+        yield _removal(one, now_s, is_over=True)
+
+
+def _known_removals(answer: PlanAnswer) -> Iterator[_ShownDeletion]:
+    """Yield the deletions that the snapshot tells of, as in a recording."""
+    for one in answer.view.snapshot.actuation_status.deletions:
+        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
+        state = "draining" if one.drain else "deleting"
+        yield _ShownDeletion(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
+
+
+def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> _ShownDeletion:
+    reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
+    return _ShownDeletion(
+        node=one.node,
+        group=one.node_group,
+        state=actuator_pb2.DeletionState.Code.Name(one.state).lower().replace("_", " "),
+        seconds=max(0.0, now_s - one.state_time.ToNanoseconds() / 1e9),
+        pods_gone=one.pods_gone_count,
+        pods_total=one.pods_total_count,
+        is_drain=one.drain,
+        is_over=is_over,
+        detail=f"{reason} {one.detail}".strip(),
+    )
+
+
+def _progress(one: _ShownDeletion) -> str:
+    """Return how far a deletion is."""
+    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.pods_total > 0 else ""
+    return f"{one.state}{pods}"
+
+
+def _sentences(answer: PlanAnswer) -> Iterator[str]:
+    """Yield what the plan does, the most important first."""
+    response = answer.response
+    if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
+        yield scale_up.headline(answer)
+    if response.HasField("scale_down"):
+        yield scale_down.headline(answer)
+        yield from filter(None, [scale_down.telling_result(response.scale_down)])
+    yield from response.summary.notes

@@ -1,6 +1,7 @@
 """The two encodings in which kinds of objects are listed and watched."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from trimtab.common.kubernetes import envelope, json_envelope
@@ -35,13 +36,13 @@ PROTOBUF: Final = Encoding(
     envelope.resource_version_of,
     _protobuf_error,
 )
-"""For kinds that are part of Kubernetes."""
+"""For pods."""
 JSON: Final = Encoding(
     json_envelope.JSON,
     json_envelope.JSON,
     json_envelope.read_page,
     json_envelope.read_frames,
     json_envelope.resource_version_of,
-    json_envelope.error_of,
+    partial(envelope.read_error, 0),
 )
-"""For kinds that a CustomResourceDefinition defines."""
+"""For all other kinds."""

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from trimtab.common.kubernetes.errors import ApiError, MalformedAnswerError
@@ -135,29 +136,30 @@ def _protobuf_status(body: bytes) -> meta_pb2.Status | None:
         return None
 
 
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    name: str = ""
+    kind: str = ""
+    causes: list[_Cause] | None = None
+    seconds: int = msgspec.field(default=0, name="retryAfterSeconds")
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
 def _json_status(body: bytes) -> meta_pb2.Status | None:
-    import msgspec
-
-    class Cause(msgspec.Struct):
-        reason: str = ""
-
-    class Details(msgspec.Struct):
-        name: str = ""
-        kind: str = ""
-        causes: list[Cause] | None = None
-        seconds: int = msgspec.field(default=0, name="retryAfterSeconds")
-
-    class Status(msgspec.Struct):
-        message: str = ""
-        reason: str = ""
-        code: int = 0
-        details: Details | None = None
-
     try:
-        decoded = msgspec.json.decode(body, type=Status)
+        decoded = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    given = decoded.details or Details()
+    given = decoded.details or _Details()
     causes = [meta_pb2.StatusCause(reason=cause.reason) for cause in given.causes or ()]
     details = meta_pb2.StatusDetails(name=given.name, kind=given.kind, causes=causes, retry_after_seconds=given.seconds)
     return meta_pb2.Status(message=decoded.message, reason=decoded.reason, code=decoded.code, details=details)

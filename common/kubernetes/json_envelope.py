@@ -1,4 +1,4 @@
-"""The API server's JSON: the pages of a list, the lines of a watch. Kinds of CustomResourceDefinitions have no other.
+"""The API server's JSON: the pages of a list, the lines of a watch. That of all kinds but pods.
 
 Decides where an object ends. Never reads more of an object than its metadata. As `envelope`, which is for Kubernetes'
 protobuf encoding. Source: Kubernetes API concepts, "Efficient detection of changes" (one JSON document a line).
@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar, cast, get_args
 
 import msgspec
 
-from trimtab.common.kubernetes.envelope import LONGEST_FRAME, Frame, ListPage, status_error
-from trimtab.common.kubernetes.errors import ApiError, MalformedAnswerError
-from trimtab.k8s.v1 import meta_pb2
+from trimtab.common.kubernetes.envelope import LONGEST_FRAME, Frame, ListPage
+from trimtab.common.kubernetes.errors import MalformedAnswerError
 
 JSON = "application/json"
 
@@ -49,12 +48,6 @@ class _WatchEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _WatchStatus(msgspec.Struct):
-    code: int = 0
-    reason: str = ""
-    message: str = ""
-
-
 def read_page(body: bytes) -> ListPage:
     """Return a page of a list. Raises MalformedAnswerError."""
     page = decode(ObjectList[msgspec.Raw], body)
@@ -78,12 +71,6 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
 def resource_version_of(raw: bytes) -> str:
     """Return `metadata.resourceVersion` of an object."""
     return decode(_FrameHead, raw).metadata.resource_version
-
-
-def error_of(raw: bytes) -> ApiError:
-    """Return a `Status` as an error."""
-    answer = decode(_WatchStatus, raw)
-    return status_error(meta_pb2.Status(code=answer.code, reason=answer.reason, message=answer.message))
 
 
 def decode(kind: type[T], raw: bytes | msgspec.Raw, source: str = "") -> T:

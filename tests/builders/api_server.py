@@ -63,6 +63,7 @@ class FakeApiServer:
         self.closing = False
         self.cuts = 0
         self._kinds = {one.path: one.kind for one in WATCHED.values() if not one.is_custom}
+        self.built_in = frozenset(self._kinds)
         # Paths of kinds served as JSON; `define` registers custom ones.
         self.defined = self._kinds.keys() - {WATCHED["Pod"].path}
         outer = self
@@ -268,6 +269,10 @@ class _Handler(BaseHTTPRequestHandler):
         limit = int(query.get("limit", "0")) or len(items)
         if path in state.defined:
             found = [json.loads(raw) for _, (_, raw) in items[start : start + limit]]
+            for one in found if path in state.built_in else ():
+                # As in each typed list.
+                one.pop("apiVersion", None)
+                one.pop("kind", None)
             metadata = {"resourceVersion": str(version)}
             if start + limit < len(items):
                 metadata["continue"] = f"{version}:{start + limit}"

@@ -33,9 +33,15 @@ def kind_of(one: Json) -> str:
     return registered_kind(one["apiVersion"], one["kind"])
 
 
+def listed(one: Json) -> Json:
+    """Return an object as it is in a list: those of built-in kinds say neither version nor kind."""
+    is_custom = WATCHED[kind_of(one)].is_custom
+    return {key: value for key, value in one.items() if is_custom or key not in ("apiVersion", "kind")}
+
+
 def raw(one: Json) -> bytes:
     """Return an object as the API server sends it."""
-    return encoded(one).SerializeToString() if one["kind"] == "Pod" else json.dumps(one).encode()
+    return encoded(one).SerializeToString() if one["kind"] == "Pod" else json.dumps(listed(one)).encode()
 
 
 def filled(objects: list[Json]) -> WatchedObjects:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.common.kubernetes.encodings import JSON
 from trimtab.common.kubernetes.envelope import Frame
 from trimtab.common.kubernetes.errors import MalformedAnswerError
-from trimtab.common.kubernetes.json_envelope import error_of, read_frames, read_page, resource_version_of
+from trimtab.common.kubernetes.json_envelope import read_frames, read_page, resource_version_of
 
 
 def made(name: str) -> bytes:
@@ -43,7 +44,7 @@ def test_a_page_has_its_objects_as_they_came() -> None:
 
 
 def test_an_error_in_a_watch_is_reported_with_its_code() -> None:
-    error = error_of(b'{"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}')
+    error = JSON.error_of(b'{"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}')
     assert (error.status, error.reason, error.is_expired) == (410, "Expired", True)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from trimtab.common.kubernetes.encodings import PROTOBUF
 from trimtab.common.kubernetes.registry import (
     BY_KIND,
     EXPORTED_KINDS,
@@ -30,7 +31,7 @@ def test_a_kind_is_listed_once() -> None:
 @pytest.mark.parametrize("row", WATCHED.values(), ids=WATCHED)
 def test_what_a_snapshot_is_made_of_is_read_from_files_and_as_the_server_sends_it(row: Resource) -> None:
     assert row.struct is STRUCTS[row.kind]
-    assert row.message.DESCRIPTOR.name == row.kind if row.message else row.is_custom
+    assert (row.encoding is PROTOBUF) == (row.kind == "Pod")
     for version in row.api_versions:
         item = {"apiVersion": version, "kind": row.kind, "metadata": {"name": "a", "namespace": "b"}}
         objects = decode_objects([item])

@@ -234,8 +234,7 @@ class LiveCluster:
                 if not self._run(reflector):
                     return
             if resource.kind not in self._absent:
-                write = log.debug if resource.is_custom else log.warning
-                write("kind_unknown", kind=resource.kind, group=resource.group)
+                log.debug("kind_unknown", kind=resource.kind, group=resource.group)
             self.listing(resource.kind)
             self.listed(resource.kind, is_absent=True)
             self._stopped.wait(PAUSE_S)

@@ -281,5 +281,4 @@ def _is_transient(error: KubernetesError, resource: Resource) -> bool:
     """
     if is_transient(error):
         return True
-    is_built_in = resource.message is not None
-    return isinstance(error, ApiError) and (error.is_expired or (error.status == 404 and is_built_in))
+    return isinstance(error, ApiError) and (error.is_expired or (error.status == 404 and not resource.is_custom))

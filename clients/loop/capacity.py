@@ -7,20 +7,11 @@ told only of requests none of whose node groups the cloud has refused.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.clients.actuator_client import ActuatorCalls
+from trimtab.v1 import plan_pb2
 
 Outcome = plan_pb2.CapacityRequestOutcome
-
-
-class CapacityActuator(Protocol):
-    """What an actuator does for ProvisioningRequests."""
-
-    def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
-    ) -> actuator_pb2.ApplyCapacityStatusResponse:
-        """Write the conditions of ProvisioningRequests."""
 
 
 def all_splits(answer: plan_pb2.PlanResponse) -> list[plan_pb2.ScaleUpSplit]:
@@ -54,7 +45,7 @@ class ToldRequests:
             and not any(place.node_group in refused for place in one.places)
         ]
 
-    def tell(self, actuator: CapacityActuator, due: Sequence[plan_pb2.CapacityRequestAnswer]) -> Sequence[str]:
+    def tell(self, actuator: ActuatorCalls, due: Sequence[plan_pb2.CapacityRequestAnswer]) -> Sequence[str]:
         """Have the answers written; return the failures."""
         answer = actuator.apply_capacity_status(due)
         if not answer.left_count and not answer.failed_count:

@@ -6,7 +6,7 @@ A failed step fails the round. Raises TrimtabError, KubernetesError.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry import trace
 from opentelemetry.context import Context
 
+from trimtab.clients.actuator_client import ActuatorCalls
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.loop.capacity import ToldRequests, all_splits
 from trimtab.clients.loop.lowering import target_reductions
@@ -48,46 +49,6 @@ class LoopCluster(Protocol):
 
     def requeue(self) -> None:
         """Make the next `next_update` return the last changes again, plus those since."""
-
-
-class LoopActuator(Protocol):
-    """The actuator as a round sees it: `trimtab.clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
-
-    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """Return its capabilities."""
-
-    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return the whole status; with `with_instances`, also the instances of each node group."""
-
-    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
-        """Start deletions."""
-
-    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
-        """Grow node groups."""
-
-    def lower_targets(
-        self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
-    ) -> actuator_pb2.LowerTargetsResponse:
-        """Lower target sizes by nodes that have not started."""
-
-    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
-        """Start to replace nodes by new ones."""
-
-    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
-        """Write soft taints."""
-
-    def apply_pod_costs(
-        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
-    ) -> actuator_pb2.ApplyPodCostsResponse:
-        """Write pod deletion costs."""
-
-    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
-        """Write the status of CapacityBuffers."""
-
-    def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
-    ) -> actuator_pb2.ApplyCapacityStatusResponse:
-        """Write the conditions of ProvisioningRequests."""
 
 
 REFUSED_REPLACEMENT: Final = "replacement"
@@ -169,7 +130,7 @@ class RoundRunner:
         self,
         cluster: LoopCluster,
         planner: PlannerSession,
-        actuator: LoopActuator | None,
+        actuator: ActuatorCalls | None,
         settings: RoundSettings,
         recorder: RoundRecorder | None = None,
     ) -> None:
@@ -263,7 +224,7 @@ class RoundRunner:
             log.warning("decisions_not_offered", decisions=missing)
         return [one for one in wanted if one in offered]
 
-    def _act(self, actuator: LoopActuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
+    def _act(self, actuator: ActuatorCalls, done: RoundResult, may_act: Callable[[], bool]) -> None:
         """Send the orders of the plan that the actuator supports; growth first, as pods wait for it."""
         takes = set(actuator.get_info().rpcs)
         answer = done.answer
@@ -300,7 +261,7 @@ class RoundRunner:
                 return
             step()
 
-    def _rank(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _rank(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Have the actuator write costs, and remove those of owners that are no longer ranked."""
         groups = done.answer.pod_costs.groups
         owners = frozenset(group.owner for group in groups)
@@ -316,7 +277,7 @@ class RoundRunner:
                 f"{one.owner}: {one.ranked_count} of {one.pod_count} pods got their deletion cost: {one.detail}"
             )
 
-    def _tell_buffers(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _tell_buffers(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Have the actuator write the status of CapacityBuffers where it has changed since the last round."""
         buffers = [one for one in done.answer.slack.objects if one.object.startswith("CapacityBuffer/")]
         if buffers == self._told_buffers or not buffers:
@@ -326,7 +287,7 @@ class RoundRunner:
         for failure in answer.failures[:MOST_NOTED]:
             done.notes.append(f"the status of a CapacityBuffer is not written: {failure}")
 
-    def _tell_requests(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _tell_requests(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Have the actuator write the conditions of ProvisioningRequests where they have changed."""
         decision = done.answer.capacity_requests
         self._told_requests.forget_others(decision)
@@ -351,7 +312,7 @@ class RoundRunner:
         done.notes += [note] if note not in done.notes else []
         return True
 
-    def _replace(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _replace(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Start the first wave of the replacements."""
         order = replacement_order(done.request, done.answer, done.prices)
         answer = actuator.start_replacement(order)
@@ -361,7 +322,7 @@ class RoundRunner:
             reason = reason_pb2.ReplacementReason.Code.Name(answer.reason)
             done.refused[REFUSED_REPLACEMENT] = f"{reason} {answer.detail}".rstrip()
 
-    def _grow(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _grow(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         for one in actuator.scale_up(done.request.request_id, all_splits(done.answer)).splits:
             if one.accepted:
                 done.grown.append(one.node_group)
@@ -369,7 +330,7 @@ class RoundRunner:
                 reason = reason_pb2.GrowthReason.Code.Name(one.reason)
                 done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
 
-    def _lower(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _lower(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Give up ordered nodes that no gang and no ProvisioningRequest can use any longer."""
         wanted = target_reductions(done.answer, done.status)
         answers = actuator.lower_targets(done.request.request_id, wanted).reductions
@@ -383,7 +344,7 @@ class RoundRunner:
                 reason = reason_pb2.GrowthReason.Code.Name(answer.reason)
                 done.notes.append(f"did not lower {change}: {reason} {answer.detail}".rstrip())
 
-    def _remove(self, actuator: LoopActuator, done: RoundResult) -> None:
+    def _remove(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
             if one.accepted:
                 done.accepted.append(one.node)

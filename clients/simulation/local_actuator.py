@@ -4,12 +4,11 @@ The calls are those of the service; while the service would wait for an answer, 
 Raises TrimtabError, like a client.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import TypeVar
 
-import grpc
-from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.message import Message
 from opentelemetry.metrics import NoOpMeter
 
 from trimtab.actuator.cloud.provider import CloudProvider
@@ -21,6 +20,7 @@ from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.store.records import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.actuator_client import ActuatorCalls
 from trimtab.clients.loop.replacing import in_progress
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
@@ -29,12 +29,10 @@ from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 T = TypeVar("T")
-_NO_CALL = cast(grpc.ServicerContext, None)
-"""The directly called methods do not use their context."""
 
 
-class LocalActuator:
-    """An actuator over a simulated cluster (see `trimtab.clients.loop.rounds.LoopActuator`)."""
+class LocalActuator(ActuatorCalls):
+    """An actuator over a simulated cluster."""
 
     def __init__(
         self,
@@ -44,6 +42,7 @@ class LocalActuator:
         cloud: CloudProvider | None = None,
     ) -> None:
         """Start the actuator. `cloud` None = the cluster's own."""
+        super().__init__()
         runtime = Runtime(time.clock, time.clock, time.make_pool)
         self._time = time
         self._actuator = Actuator(
@@ -72,10 +71,6 @@ class LocalActuator:
         status = self._status
         return not status.deletions and not status.recent_evictions and not in_progress(status)
 
-    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """Return its capabilities."""
-        return self._servicer.GetInfo(actuator_pb2.GetActuatorInfoRequest(), _NO_CALL)
-
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status."""
         self._has_changed = False
@@ -103,37 +98,11 @@ class LocalActuator:
             record_id = self._actuator.growths.begin_lowering(request)
             return lowering_response(self._wait(lambda: self._actuator.growths.answers(record_id)))
 
-    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
-        """Start to replace nodes by new ones."""
+    def _call(self, rpc: str, request: Message, answer: type[T]) -> T:
+        del answer
+        method: Callable[..., T] = getattr(self._servicer, rpc)
         with _as_client():
-            return self._servicer.StartReplacement(request, _NO_CALL)
-
-    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
-        """Write soft taints."""
-        with _as_client():
-            return self._servicer.ApplyTaints(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes), _NO_CALL)
-
-    def apply_pod_costs(
-        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
-    ) -> actuator_pb2.ApplyPodCostsResponse:
-        """Write pod deletion costs."""
-        request = actuator_pb2.ApplyPodCostsRequest(groups=groups, plan_time=plan_time, remove_others=remove_others)
-        with _as_client():
-            return self._servicer.ApplyPodCosts(request, _NO_CALL)
-
-    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
-        """Write the status of CapacityBuffers."""
-        request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
-        with _as_client():
-            return self._servicer.ApplyBufferStatus(request, _NO_CALL)
-
-    def apply_capacity_status(
-        self, answers: Sequence[plan_pb2.CapacityRequestAnswer]
-    ) -> actuator_pb2.ApplyCapacityStatusResponse:
-        """Write the conditions of ProvisioningRequests."""
-        with _as_client():
-            request = actuator_pb2.ApplyCapacityStatusRequest(requests=answers)
-            return self._servicer.ApplyCapacityStatus(request, _NO_CALL)
+            return method(request, None)
 
     def _wait(self, answers: Callable[[], T | None]) -> T:
         """Run the actuator until it answers."""

@@ -1,8 +1,8 @@
 """Whole objects of one request, from bytes to rows and structs, as they arrive.
 
 Decides how bytes become the plain values that snapshots are made of, by the reader of files: JSON, one object or a list
-of them, and Kubernetes' own protobuf encoding in its envelope. Keeps no bytes. An object that cannot be used is refused
-with kind, name, field and remedy.
+of them, and of pods Kubernetes' own protobuf encoding in its envelope. Keeps no bytes. An object that cannot be used is
+refused with kind, name, field and remedy.
 
 Memory is reserved before it is allocated, estimated from the texts: what decoding takes for a moment, and what stays.
 Cost: about 10 microseconds a pod of JSON, in slices of at most 128 objects.
@@ -19,7 +19,7 @@ from trimtab.common.kubernetes import envelope
 from trimtab.common.kubernetes.errors import MalformedAnswerError
 from trimtab.common.kubernetes.kinds.pods import Pod
 from trimtab.common.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
-from trimtab.common.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, registered_kind
+from trimtab.common.kubernetes.registry import BY_KIND, CONTROLLERS, registered_kind
 from trimtab.common.objects.annotated_numbers import pod_struct
 from trimtab.common.objects.build import check_names
 from trimtab.common.objects.decode import ItemReader, add_text, check_version, is_list_text, skip
@@ -30,7 +30,6 @@ from trimtab.common.objects.pod_rows import Labels, PodRow, pod_row
 from trimtab.common.objects.pod_texts import PodTexts
 from trimtab.common.rpc.collection import MANY, collection_paused, exclude_long_lived
 from trimtab.common.watched.pod_reader import PodRowBuilder
-from trimtab.common.watched.structs import to_struct
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 Key = tuple[str, str]
@@ -197,12 +196,8 @@ class ObjectReader:
             return
         kind = registered_kind(api_version, kind)
         check_version(api_version, kind, "", self._items)
-        message = BY_KIND[kind].message
-        if message is None:
-            raise InvalidInputError(f"{kind}: this kind is read only as JSON; send its objects as JSON")
         if kind != "Pod":
-            self._items.add(kind, [to_struct(envelope.parsed(message, raw), STRUCTS[kind])])
-            return
+            raise InvalidInputError(f"{kind}: this kind is read only as JSON; send its objects as JSON")
         try:
             row = self._messages.read(raw)
         except FieldError as error:

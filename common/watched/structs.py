@@ -1,4 +1,4 @@
-"""Convert Kubernetes' protobuf messages, and the JSON of custom kinds, to the structs that snapshots are built from.
+"""Convert the protobuf messages of pods, and the JSON of all other kinds, to the structs that snapshots are built from.
 
 Both name their fields as the API's JSON does, so one rule covers all kinds. `trimtab.common.objects` alone
 decides what a field means, for files and live clusters alike. Fields that the struct does not declare are ignored.
@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from trimtab.common.kubernetes.errors import MalformedAnswerError
 from trimtab.common.kubernetes.json_envelope import decoder
 from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.common.kubernetes.registry import STRUCTS
+from trimtab.common.kubernetes.registry import BY_KIND, STRUCTS
 from trimtab.common.objects.times import usable_s
 
 Read = Callable[[Message], Any]
@@ -27,7 +27,9 @@ Read = Callable[[Message], Any]
 S = TypeVar("S", bound=msgspec.Struct)
 
 _WITHOUT_STATUS = ("CapacityBuffer",)
-INLINED = ("volume_source", "persistent_volume_source")
+_YEAR_0 = b'"0000-'
+"""The year 0 in a time: Python has none, which Kubernetes accepts."""
+INLINED = ("volume_source",)
 """Messages whose fields JSON places beside those of the enclosing message."""
 
 
@@ -41,16 +43,18 @@ class _WatchedMetadata(msgspec.Struct):
     metadata: ObjectMeta
 
 
-def custom_object(kind: str, raw: bytes) -> Any:
-    """Return an object of a kind that a CustomResourceDefinition defines, from JSON; a CapacityBuffer without its
-    status, which its controller writes. An object with a field of the wrong type is returned without content.
+def json_object(kind: str, raw: bytes) -> Any:
+    """Return an object from JSON; a CapacityBuffer without its status, which its controller writes. An object of a kind
+    that a CustomResourceDefinition defines, with a field of the wrong type, is returned without content.
 
     Errors: MalformedAnswerError for bytes that are not an object.
     """
     try:
         try:
-            found = decoder(STRUCTS[kind]).decode(raw)
+            found = _decoded(kind, raw)
         except msgspec.ValidationError:
+            if not BY_KIND[kind].is_custom:
+                raise
             found = STRUCTS[kind](metadata=decoder(_WatchedMetadata).decode(raw).metadata)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: {error}") from error
@@ -59,6 +63,16 @@ def custom_object(kind: str, raw: bytes) -> Any:
     if kind in _WITHOUT_STATUS:
         found.status = None
     return found
+
+
+def _decoded(kind: str, raw: bytes) -> Any:
+    decode = decoder(STRUCTS[kind]).decode
+    try:
+        return decode(raw)
+    except msgspec.ValidationError:
+        if _YEAR_0 not in raw:
+            raise
+        return decode(raw.replace(_YEAR_0, b'"0001-'))
 
 
 def json_names(struct: type[msgspec.Struct]) -> list[str]:
@@ -162,14 +176,9 @@ def _time(message: Any) -> datetime | None:
     return datetime.fromtimestamp(usable_s(message.seconds), UTC) if message.seconds or message.nanos else None
 
 
-def _int_or_string(message: Any) -> int | str:
-    value: int | str = message.str_val if message.type == 1 else message.int_val
-    return value
-
-
 def _quantity(message: Any) -> str:
     text: str = message.string
     return text
 
 
-_PLAIN: Mapping[str, Read] = {"Time": _time, "IntOrString": _int_or_string, "Quantity": _quantity}
+_PLAIN: Mapping[str, Read] = {"Time": _time, "Quantity": _quantity}

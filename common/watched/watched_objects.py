@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from trimtab.common.kubernetes.envelope import parsed
 from trimtab.common.kubernetes.object_errors import FieldError, ObjectError
-from trimtab.common.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, VOLCANO_POD_GROUP, WATCHED
+from trimtab.common.kubernetes.registry import BY_KIND, CONTROLLERS, VOLCANO_POD_GROUP, WATCHED
 from trimtab.common.objects.attachments import node_of
 from trimtab.common.objects.csi_drivers import required_drivers
 from trimtab.common.objects.devices.pod_claims import provided_resources
@@ -30,7 +30,7 @@ from trimtab.common.watched.attached_volumes import AttachedVolumes
 from trimtab.common.watched.claiming_pods import ClaimingPods, asking_pods
 from trimtab.common.watched.pod_history import PodHistory
 from trimtab.common.watched.pod_reader import PodRowBuilder
-from trimtab.common.watched.structs import custom_object, to_struct
+from trimtab.common.watched.structs import json_object
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 Key = tuple[str, str]
@@ -108,8 +108,7 @@ class WatchedObjects:
 
     def drop(self, kind: str, raw: bytes) -> None:
         """Remove an object."""
-        message = WATCHED[kind].message
-        meta = parsed(meta_pb2.ObjectHead, raw).metadata if message is not None else custom_object(kind, raw).metadata
+        meta = parsed(meta_pb2.ObjectHead, raw).metadata if kind == "Pod" else json_object(kind, raw).metadata
         self.forget(kind, _key(kind, meta))
 
     def listing(self, kind: str) -> None:
@@ -186,8 +185,7 @@ class WatchedObjects:
             self._touch_group(row)
 
     def _put_object(self, kind: str, raw: bytes) -> Key:
-        message = WATCHED[kind].message
-        built = to_struct(parsed(message, raw), STRUCTS[kind]) if message is not None else custom_object(kind, raw)
+        built = json_object(kind, raw)
         return self.put_struct(kind, built)
 
     def put_struct(self, kind: str, built: Any) -> Key:

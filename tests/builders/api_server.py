@@ -1,7 +1,7 @@
 """A small API server on loopback: lists with pages, watches with bookmarks, JSON objects, and faults on demand.
 
-It keeps objects as encoded protobuf and interprets only their metadata. Faults are queued per path and consumed in
-order, one per request:
+It keeps pods as encoded protobuf, all others as JSON, and interprets only their metadata. Faults are queued per path
+and consumed in order, one per request:
 
     with FakeApiServer() as server:
         server.put("/api/v1/pods", pod_message)
@@ -17,13 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
-from google.protobuf.message import Message
-
 from tests.builders.absent import absent
 from tests.builders.kubernetes_protobuf import frame_bytes, wrap
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.kubernetes.registry import WATCHED
-from trimtab.k8s.v1 import meta_pb2
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 Json = dict[str, Any]
 
@@ -64,10 +62,9 @@ class FakeApiServer:
         self.changed = threading.Condition()
         self.closing = False
         self.cuts = 0
-        self._messages = {one.path: one.message for one in WATCHED.values() if one.message is not None}
-        self._kinds = {one.path: one.kind for one in WATCHED.values() if one.message is not None}
-        # Paths of kinds served as JSON, registered by `define`.
-        self.defined: set[str] = set()
+        self._kinds = {one.path: one.kind for one in WATCHED.values() if not one.is_custom}
+        # Paths of kinds served as JSON; `define` registers custom ones.
+        self.defined = self._kinds.keys() - {WATCHED["Pod"].path}
         outer = self
 
         class Handler(_Handler):
@@ -90,11 +87,13 @@ class FakeApiServer:
         self._http.server_close()
         self._thread.join(LIMIT_S)
 
-    def put(self, path: str, message: Message) -> bytes:
-        """Create or replace an object; its resource version is set here."""
+    def put(self, path: str, message: Any) -> bytes:
+        """Create or replace an object, a message or JSON; its resource version is set here."""
+        if path in self.defined:
+            return self.put_json(path, message)
         with self.changed:
             self.version += 1
-            message.metadata.resource_version = str(self.version)  # type: ignore[attr-defined]
+            message.metadata.resource_version = str(self.version)
             key = _key(message)
             known = key in self.objects[path]
             raw = message.SerializeToString()
@@ -108,8 +107,8 @@ class FakeApiServer:
         # Last, because the kind is served from here on.
         self._kinds[path] = kind
 
-    def put_json(self, path: str, obj: Json) -> None:
-        """Create or replace an object of such a kind."""
+    def put_json(self, path: str, obj: Json) -> bytes:
+        """Create or replace an object of a kind that is served as JSON."""
         with self.changed:
             self.version += 1
             metadata = obj["metadata"] | {"resourceVersion": str(self.version)}
@@ -118,6 +117,7 @@ class FakeApiServer:
             known = key in self.objects[path]
             self.objects[path][key] = (self.version, raw)
             self._note(path, "MODIFIED" if known else "ADDED", raw)
+            return raw
 
     def remove(self, path: str, key: str) -> None:
         """Delete an object by "namespace/name", or "/name"."""
@@ -125,18 +125,24 @@ class FakeApiServer:
             self.version += 1
             _, raw = self.objects[path].pop(key)
             if path in self.defined:
-                self._note(path, "DELETED", raw)
+                gone = json.loads(raw)
+                gone["metadata"]["resourceVersion"] = str(self.version)
+                self._note(path, "DELETED", json.dumps(gone).encode())
                 return
-            head = self._messages[path].FromString(raw)
-            head.metadata.resource_version = str(self.version)  # type: ignore[attr-defined]
+            head = core_pb2.Pod.FromString(raw)
+            head.metadata.resource_version = str(self.version)
             self._note(path, "DELETED", head.SerializeToString())
 
     def bookmark(self, path: str) -> None:
         """Send a bookmark with the current version."""
         with self.changed:
             self.version += 1
-            message = self._messages[path]()
-            message.metadata.resource_version = str(self.version)  # type: ignore[attr-defined]
+            if path in self.defined:
+                head = {"kind": self._kinds[path], "metadata": {"resourceVersion": str(self.version)}}
+                self._note(path, "BOOKMARK", json.dumps(head).encode())
+                return
+            message = core_pb2.Pod()
+            message.metadata.resource_version = str(self.version)
             self._note(path, "BOOKMARK", message.SerializeToString())
 
     def compact(self) -> None:
@@ -261,8 +267,12 @@ class _Handler(BaseHTTPRequestHandler):
             version, start = (int(part) for part in query["continue"].split(":"))
         limit = int(query.get("limit", "0")) or len(items)
         if path in state.defined:
-            found = [json.loads(raw) for _, (_, raw) in items]
-            self._json(200, {"kind": "List", "metadata": {"resourceVersion": str(version)}, "items": found})
+            found = [json.loads(raw) for _, (_, raw) in items[start : start + limit]]
+            metadata = {"resourceVersion": str(version)}
+            if start + limit < len(items):
+                metadata["continue"] = f"{version}:{start + limit}"
+            body = json.dumps({"kind": "List", "metadata": metadata, "items": found}).encode()
+            self._send(200, body, cut=fault.cut_after if fault else None)
             return
         page = meta_pb2.RawList(items=[raw for _, (_, raw) in items[start : start + limit]])
         page.metadata.resource_version = str(version)
@@ -279,7 +289,12 @@ class _Handler(BaseHTTPRequestHandler):
         after, sent = int(query["resourceVersion"]), 0
         if after < state.oldest:
             gone = meta_pb2.Status(status="Failure", code=410, reason="Expired", message="too old resource version")
-            self._chunk(frame_bytes("ERROR", "Status", "v1", gone.SerializeToString()))
+            error = {"kind": "Status", "code": gone.code, "reason": gone.reason, "message": gone.message}
+            self._chunk(
+                json.dumps({"type": "ERROR", "object": error}).encode() + b"\n"
+                if path in state.defined
+                else frame_bytes("ERROR", "Status", "v1", gone.SerializeToString())
+            )
             self._chunk(b"")
             return
         end = time.monotonic() + int(query["timeoutSeconds"])

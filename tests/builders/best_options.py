@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.builders.kubernetes import node, pod
-from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.kubernetes_protobuf import as_message
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
@@ -22,13 +22,13 @@ Options = Mapping[str, tuple[int, Sequence[core_pb2.Pod]]]
 
 def a_pod(name: str, cpu: str = "1", memory: str = "1Gi") -> core_pb2.Pod:
     """A pending pod."""
-    made: Any = encoded(pod(name, requests={"cpu": cpu, "memory": memory}))
+    made: Any = as_message(pod(name, requests={"cpu": cpu, "memory": memory}), core_pb2.Pod)
     return core_pb2.Pod.FromString(made.SerializeToString())
 
 
 def a_node(name: str, cpu: str = "4", memory: str = "16Gi", **labels: str) -> core_pb2.Node:
     """The template of a group's new nodes."""
-    made: Any = encoded(node(name, cpu=cpu, memory=memory, labels=labels))
+    made: Any = as_message(node(name, cpu=cpu, memory=memory, labels=labels), core_pb2.Node)
     return core_pb2.Node.FromString(made.SerializeToString())
 
 

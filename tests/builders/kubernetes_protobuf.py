@@ -2,16 +2,16 @@
 
 import struct
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.common.kubernetes.envelope import MAGIC
-from trimtab.common.kubernetes.registry import WATCHED
-from trimtab.k8s.v1 import meta_pb2
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-INLINED = ("volume_source", "persistent_volume_source")
+INLINED = ("volume_source",)
+M = TypeVar("M", bound=Message)
 
 
 def wrap(kind: str, api_version: str, message: bytes) -> bytes:
@@ -27,11 +27,14 @@ def frame_bytes(event_type: str, kind: str, api_version: str, message: bytes) ->
     return struct.pack(">I", len(event)) + event
 
 
-def encoded(obj: dict[str, Any]) -> Message:
+def encoded(obj: dict[str, Any]) -> Any:
+    """Return an object as an API server sends it: a pod as its message, all others as JSON."""
+    return as_message(obj, core_pb2.Pod) if obj["kind"] == "Pod" else obj
+
+
+def as_message(obj: dict[str, Any], kind: type[M]) -> M:
     """Return an object as its message; fields that the message lacks are omitted, as they are not read."""
-    made = WATCHED[obj["kind"]].message
-    assert made is not None, f"{obj['kind']} comes as JSON"
-    message = made()
+    message = kind()
     fill(message, obj)
     return message
 
@@ -80,10 +83,5 @@ def _fill_value(message: Any, item: Any) -> None:
         message.string = str(item)
     elif kind == "Time":
         message.seconds = int(datetime.fromisoformat(item).timestamp())
-    elif kind == "IntOrString":
-        if isinstance(item, int):
-            message.int_val = item
-        else:
-            message.type, message.str_val = 1, item
     else:
         fill(message, item)

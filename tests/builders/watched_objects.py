@@ -35,9 +35,7 @@ def kind_of(one: Json) -> str:
 
 def raw(one: Json) -> bytes:
     """Return an object as the API server sends it."""
-    if WATCHED[kind_of(one)].message is None:
-        return json.dumps(one).encode()
-    return encoded(one).SerializeToString()
+    return encoded(one).SerializeToString() if one["kind"] == "Pod" else json.dumps(one).encode()
 
 
 def filled(objects: list[Json]) -> WatchedObjects:

@@ -1,5 +1,7 @@
 """The simulator against reality: one scenario simulated, and run on a real control plane with the real scheduler.
 
+Nightly; of each change `test_waves.py` compares both on a shorter scenario.
+
 About 100 nodes and 2,000 pods: two bursts, fewer pods after each, at last a quiet phase. Both have the same planner,
 loop, actuator, timers and virtual time. Nodes over time must agree within 10 %: which pods a controller removes and
 which node of several the scheduler takes differs, and with it when nodes can go. At the end nodes and their loads must
@@ -17,7 +19,7 @@ from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.v1 import plan_pb2
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 Json = dict[str, Any]
 NODE_MILLI = 4000
 SIZES = {"web": 200, "shop": 200, "mail": 200, "search": 200}

@@ -27,7 +27,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 pytestmark = pytest.mark.e2e
 
 # Of kinds that every API server has.
-KINDS = ",".join(resource.plural for resource in WATCHED.values() if resource.message is not None)
+KINDS = ",".join(resource.plural for resource in WATCHED.values() if not resource.is_custom)
 SETTLE_S = 60
 
 

@@ -28,7 +28,7 @@ VALUES: Final = (
     "NoSchedule",
 )  # fmt: skip
 """Values in place of any other one."""
-CORE: Final = ("Namespace", "Node", "Pod")
+CORE: Final = ("Pod",)
 SEEDS: Final = 40
 """Clusters that inputs begin with."""
 
@@ -39,13 +39,13 @@ def cluster(seed: int) -> list[Json]:
 
 
 def as_messages(objects: Sequence[Json]) -> list[bytes]:
-    """Return the nodes, pods and namespaces among objects in the API server's encoding."""
+    """Return the pods among objects in the API server's encoding."""
     core = [one for one in objects if one["kind"] in CORE]
     return [wrap(one["kind"], one["apiVersion"], encoded(one).SerializeToString()) for one in core]
 
 
 def seeds() -> list[bytes]:
-    """Return valid parts of a request: half of them with nodes, pods and namespaces in the API server's encoding."""
+    """Return valid parts of a request: half of them with pods in the API server's encoding."""
     found = []
     for seed in range(1, 9):
         objects = cluster(seed)

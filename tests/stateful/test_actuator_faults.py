@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from tests.builders.actuator import DELAYS, SETTINGS, Stage, small_cluster
-from tests.builders.examples import examples
 from tests.stateful.stage_machines import ActuatorMachine as Machine
 from tests.stateful.stage_machines import nodes
 from tests.stateful.wired_cluster import FAULTS, WireFault, wired
@@ -102,7 +101,7 @@ class FaultyMachine(Machine):
 
 
 FaultyMachine.TestCase.settings = settings(
-    examples(60, 30),
+    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

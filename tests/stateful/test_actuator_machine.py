@@ -3,10 +3,9 @@ every step."""
 
 from hypothesis import HealthCheck, settings
 
-from tests.builders.examples import examples
 from tests.stateful.stage_machines import ActuatorMachine
 
 ActuatorMachine.TestCase.settings = settings(
-    examples(60), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestActuatorMachine = ActuatorMachine.TestCase

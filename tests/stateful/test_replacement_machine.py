@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from tests.builders.actuator import Stage
-from tests.builders.examples import examples
 from tests.builders.replacements import (
     BIG,
     PRICES,
@@ -17,6 +16,7 @@ from tests.builders.replacements import (
     started,
     wasteful_cluster,
 )
+from tests.builders.tiers import ALL_DEATHS
 from tests.stateful.stage_machines import StageMachine
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, RefusedError
@@ -149,7 +149,7 @@ class ReplacementMachine(StageMachine):
 
 
 ReplacementMachine.TestCase.settings = settings(
-    examples(200),
+    max_examples=200 if ALL_DEATHS else 30,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -1,13 +1,12 @@
 """A live cluster into snapshots: the API server's bytes replayed, then one changed pod, then nothing."""
 
+import json
 from typing import NamedTuple
-
-from google.protobuf.message import Message
 
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
-from tests.builders.kubernetes_protobuf import encoded, wrap
-from trimtab.common.kubernetes.envelope import read_page
+from tests.builders.kubernetes_protobuf import as_message, wrap
+from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.rpc.collection import collection_paused
 from trimtab.common.watched.snapshot_maker import SnapshotMaker
 from trimtab.common.watched.watched_objects import WatchedObjects
@@ -35,8 +34,8 @@ class Answer(NamedTuple):
 def setup() -> Replay:
     """Pods as the API server sends them, with what it adds: conditions, tolerations, the token's volume."""
     owners = [k8s.replica_set(f"web-{i:03}", PODS // WORKLOADS) for i in range(WORKLOADS)]
-    nodes = [encoded(k8s.node(f"node-{i:05}", cpu="32", zone=f"zone-{i % 3}")) for i in range(NODES)]
-    bodies = [("ReplicaSet", body([encoded(owner) for owner in owners])), ("Node", body(nodes))]
+    nodes = [k8s.node(f"node-{i:05}", cpu="32", zone=f"zone-{i % 3}") for i in range(NODES)]
+    bodies = [("ReplicaSet", body(owners)), ("Node", body(nodes))]
     templates = [pod_of(owner, i) for i, owner in enumerate(owners)]
     pods = [named(templates[i % WORKLOADS], i, i % NODES).SerializeToString() for i in range(PODS)]
     for start in range(0, PODS, PAGE):
@@ -65,9 +64,7 @@ def pod_of(owner: k8s.Json, number: int) -> core_pb2.Pod:
     )
     conditions = ("Initialized", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")
     built["status"]["conditions"] += [{"type": name, "status": "True"} for name in conditions]
-    message = encoded(built)
-    assert isinstance(message, core_pb2.Pod)
-    return message
+    return as_message(built, core_pb2.Pod)
 
 
 def named(pod: core_pb2.Pod, number: int, node: int) -> core_pb2.Pod:
@@ -81,10 +78,9 @@ def named(pod: core_pb2.Pod, number: int, node: int) -> core_pb2.Pod:
     return pod
 
 
-def body(objects: list[Message]) -> bytes:
-    """The body of a list in one page."""
-    page = meta_pb2.RawList(items=[one.SerializeToString() for one in objects])
-    return wrap("List", "v1", page.SerializeToString())
+def body(objects: list[k8s.Json]) -> bytes:
+    """The body of a list in one page, as JSON."""
+    return json.dumps({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": objects}).encode()
 
 
 def run(replay: Replay, stages: Stages) -> Answer:
@@ -94,7 +90,7 @@ def run(replay: Replay, stages: Stages) -> Answer:
     with collection_paused():
         with stages.stage("list"):
             for kind, data in replay.bodies:
-                store.put(kind, read_page(data).items)
+                store.put(kind, BY_KIND[kind].encoding.read_page(data).items)
         with stages.stage("whole snapshot"):
             whole = maker.next_update([], None).snapshot
     maker.next_update([], None)

@@ -656,33 +656,3 @@ class QuantityEntry(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QuantityEntry: _TypeAlias = QuantityEntry  # noqa: Y015
-
-@_typing.final
-class IntOrString(_message.Message):
-    """A number or a text."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TYPE_FIELD_NUMBER: _builtins.int
-    INT_VAL_FIELD_NUMBER: _builtins.int
-    STR_VAL_FIELD_NUMBER: _builtins.int
-    type: _builtins.int
-    """0 = number, 1 = text."""
-    int_val: _builtins.int
-    """The number."""
-    str_val: _builtins.str
-    """The text."""
-    def __init__(
-        self,
-        *,
-        type: _builtins.int = ...,
-        int_val: _builtins.int = ...,
-        str_val: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["int_val", b"int_val", "str_val", b"str_val", "type", b"type"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___IntOrString: _TypeAlias = IntOrString  # noqa: Y015

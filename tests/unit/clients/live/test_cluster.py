@@ -305,16 +305,12 @@ def test_only_buffers_requests_devices_pod_groups_and_pools_of_karpenter_are_mis
     assert {kind for kind, one in WATCHED.items() if one.is_custom} == LACKED
 
 
-@pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])
-def test_a_missing_kind_is_a_warning_unless_most_clusters_lack_it(
-    server: FakeApiServer, *, is_custom: bool, warned: list[str]
-) -> None:
-    gone = BUFFERS._replace(is_custom=is_custom)
+def test_a_missing_kind_that_clusters_may_lack_is_no_warning(server: FakeApiServer) -> None:
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
-    with capture_logs() as logged, LiveCluster(api, QUICK, resources=[gone]) as cluster:
+    with capture_logs() as logged, LiveCluster(api, QUICK, resources=[BUFFERS]) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
         assert cluster.absent == ("CapacityBuffer",)
-    assert [one["kind"] for one in logged if one["log_level"] == "warning"] == warned
+    assert [one for one in logged if one["log_level"] == "warning"] == []
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])

@@ -327,7 +327,7 @@ def test_a_delta_tells_where_in_tree_volumes_can_be_reached_now(changed: Json) -
     maker = SnapshotMaker(store)
     first = maker.next_update([], None).snapshot
     assert first is not None
-    store.put(changed["kind"], [encoded(changed).SerializeToString()])
+    store.put(changed["kind"], [raw(changed)])
     delta = maker.next_update([], None).delta
     assert delta is not None
     assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))

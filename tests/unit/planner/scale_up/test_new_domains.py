@@ -3,19 +3,10 @@ is proven by the certificate, before and after its nodes register)."""
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.builders.columns import snapshot
-from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, replica_set, spread
-from tests.builders.random_rows import rows
 from tests.builders.scale_up import Outcome, plan
-from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.kernels import count_domains_of, fits, mark, place, remove, revert
-from trimtab.planner.snapshot.columns import NO_NODE
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = replica_set("web", 200)
@@ -77,35 +68,6 @@ def test_a_zone_that_cannot_grow_enough_leaves_no_pod_pending_that_others_could_
         [*objects, node_group("more-a", 0, 50, target=0, nodes=[], price=1.0, template=node("", "64", zone="a"))],
     )
     assert len(found.decision.unschedulable) <= len(legal.decision.unschedulable)
-
-
-@given(st.integers(0, 2**48))
-@examples(100)
-def test_domains_counted_and_no_longer_leave_the_simulation_as_it_was(seed: int) -> None:
-    nodes, pods, namespaces = rows(seed)
-    state = build_simulation(snapshot(nodes, pods, namespaces)).state
-    counters = state.counters.spread
-    written = (counters.nodes_in, counters.domains_in, counters.counts, counters.histogram, counters.lowest)
-    before = [one.copy() for one in written]
-    random = np.random.default_rng(seed % 2**32)
-    these = random.integers(0, len(nodes), min(3, len(nodes)))
-    start = mark(state)
-    count_domains_of(state, these, 1)
-    for one in np.flatnonzero(state.pod_node != NO_NODE)[:5].tolist():
-        remove(state, one)
-        at = int(random.integers(0, len(nodes)))
-        admitted = fits(state, one, at)
-        count_domains_of(state, these, -1)
-        # With more domains the smallest count is never larger.
-        assert fits(state, one, at) or not admitted
-        count_domains_of(state, these, 1)
-        place(state, one, at)
-    for part in (revert, None) if seed % 2 else (None, revert):
-        if part is not None:
-            part(state, start)
-        else:
-            count_domains_of(state, these, -1)
-    assert all((one == other).all() for one, other in zip(before, written, strict=True))
 
 
 def test_new_nodes_are_opened_in_zones_by_need() -> None:

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -13,6 +14,8 @@ from tests.reference.simulation.moves import Cluster
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import (
     cordon,
+    count_domains_of,
+    fits,
     mark,
     place,
     remove,
@@ -20,6 +23,7 @@ from trimtab.planner.simulation.kernels import (
     revert,
 )
 from trimtab.planner.simulation.log import MoveLogFullError, check_log
+from trimtab.planner.snapshot.columns import NO_NODE
 from trimtab.v1.snapshot_pb2 import PodPhase
 
 
@@ -97,3 +101,32 @@ def test_only_the_inner_fork_is_undone(seed: int) -> None:
     assert_same(simulation.state, inner_state)
     revert(simulation.state, outer)
     assert_same(simulation.state, outer_state)
+
+
+@given(SEEDS)
+@examples(100)
+def test_domains_counted_and_no_longer_leave_the_simulation_as_it_was(seed: int) -> None:
+    nodes, pods, namespaces = rows(seed)
+    state = build_simulation(snapshot(nodes, pods, namespaces)).state
+    counters = state.counters.spread
+    written = (counters.nodes_in, counters.domains_in, counters.counts, counters.histogram, counters.lowest)
+    before = [one.copy() for one in written]
+    random = np.random.default_rng(seed % 2**32)
+    these = random.integers(0, len(nodes), min(3, len(nodes)))
+    start = mark(state)
+    count_domains_of(state, these, 1)
+    for one in np.flatnonzero(state.pod_node != NO_NODE)[:5].tolist():
+        remove(state, one)
+        at = int(random.integers(0, len(nodes)))
+        admitted = fits(state, one, at)
+        count_domains_of(state, these, -1)
+        # With more domains the smallest count is never larger.
+        assert fits(state, one, at) or not admitted
+        count_domains_of(state, these, 1)
+        place(state, one, at)
+    for part in (revert, None) if seed % 2 else (None, revert):
+        if part is not None:
+            part(state, start)
+        else:
+            count_domains_of(state, these, -1)
+    assert all((one == other).all() for one, other in zip(before, written, strict=True))

@@ -38,16 +38,16 @@ def with_gangs(context: RankingContext, costs: Int32, left_alone: Collection[int
     without costs.
     O(P + Q log Q).
     """
-    gangs = [one for one in gangs_of(context.snapshot, context.round.work.cache) if _is_running(one)]
+    gangs = [gang for gang in gangs_of(context.snapshot, context.round.work.cache) if _is_running(gang)]
     if not gangs or not len(costs):
         return costs
-    found = _pods_of(gangs)
+    in_gangs = _pods_of(gangs)
     place = np.full(len(context.snapshot.pods.owner), -1, np.int64)
     place[context.members.pods] = np.arange(len(costs))
-    at = place[found.pods]
-    needed = _needed(context, found, np.where(at >= 0, costs[at], 0)) & (at >= 0)
+    at = place[in_gangs.pods]
+    needed = _needed(context, in_gangs, np.where(at >= 0, costs[at], 0)) & (at >= 0)
     needed[needed] = ~np.isin(context.members.group[at[needed]], list(left_alone))
-    of, at = found.gang[needed], at[needed]
+    of, at = in_gangs.gang[needed], at[needed]
     changed = costs.copy()
     changed[at] = _costs_of_gangs(of, costs[at].astype(np.int64), len(gangs))[of]
     return changed
@@ -59,26 +59,28 @@ def _is_running(gang: Gang) -> bool:
 
 
 def _pods_of(gangs: list[Gang]) -> _GangPods:
-    sizes = [len(one.bound) for one in gangs]
-    spare = [0 if one.group is not None and one.group.moves_whole else len(one.bound) - one.min_count for one in gangs]
-    pods = np.concatenate([one.bound for one in gangs]).astype(np.int64)
+    sizes = [len(gang.bound) for gang in gangs]
+    spare = [
+        0 if gang.group is not None and gang.group.moves_whole else len(gang.bound) - gang.min_count for gang in gangs
+    ]
+    pods = np.concatenate([gang.bound for gang in gangs]).astype(np.int64)
     return _GangPods(pods, np.repeat(np.arange(len(gangs)), sizes), np.array(spare, np.int64))
 
 
-def _needed(context: RankingContext, found: _GangPods, costs: Int64) -> Bool:
+def _needed(context: RankingContext, in_gangs: _GangPods, costs: Int64) -> Bool:
     """Return which pods of gangs are not spare. costs : int64[Q]. bool[Q]."""
     snapshot = context.snapshot
     texts, owner = owner_texts(snapshot, context.round.work.cache), snapshot.pods.owner
     counts = np.bincount(owner[active(snapshot.pods) & (owner >= 0)], minlength=len(snapshot.owners))
-    wanted = np.array([one.desired_replicas for one in snapshot.owners], np.int64)
+    wanted = np.array([row.desired_replicas for row in snapshot.owners], np.int64)
     is_shrinking = (wanted >= 0) & (wanted < counts)
     # Places of owners in the order in which they may take spare pods; pods without an owner are the last.
     turn = np.append(np.where(is_shrinking, texts.place, texts.place + len(texts.place)), 2 * len(texts.place))
-    order = np.lexsort((found.pods, costs, turn[owner[found.pods]], found.gang))
-    starts = np.searchsorted(found.gang, np.arange(len(found.spare)))
+    order = np.lexsort((in_gangs.pods, costs, turn[owner[in_gangs.pods]], in_gangs.gang))
+    starts = np.searchsorted(in_gangs.gang, np.arange(len(in_gangs.spare)))
     needed = np.zeros(len(order), np.bool_)
     # Pods are sorted by gang, as `order` is, so that both number the same gang at the same place.
-    needed[order] = np.arange(len(order)) - starts[found.gang] >= found.spare[found.gang]
+    needed[order] = np.arange(len(order)) - starts[in_gangs.gang] >= in_gangs.spare[in_gangs.gang]
     return needed
 
 
@@ -93,6 +95,6 @@ def _costs_of_gangs(gang: Int64, costs: Int64, count: int) -> Int64:
     # Distinct costs: among equal ones the last has its own, so that those after a gang that goes do not change.
     own = (mean[order] >> _SHIFT) + HIGHEST - number
     distinct = np.minimum.accumulate(own[::-1])[::-1] + number
-    found = np.zeros(count, np.int64)
-    found[ranked[order]] = np.maximum(distinct, number + 1)
-    return found
+    cost_of_gang = np.zeros(count, np.int64)
+    cost_of_gang[ranked[order]] = np.maximum(distinct, number + 1)
+    return cost_of_gang

@@ -143,7 +143,7 @@ def _removal_class(pods: PodColumns) -> UInt8:
 
 def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64) -> Int64:
     """Return the first target that selects each pod, NO_TARGET if none does. int64[M]."""
-    found = np.full(len(pods), NO_TARGET, np.int64)
+    target_of_pod = np.full(len(pods), NO_TARGET, np.int64)
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     for number in range(len(targets) - 1, -1, -1):
         target = targets[number]
@@ -159,8 +159,8 @@ def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64
             selects &= np.array(of_kind, np.bool_)[snapshot.pods.owner[pods]]
         if target.selector:
             selects &= index.matching(target.selector)[snapshot.pods.label_set[pods]]
-        found[selects] = number
-    return found
+        target_of_pod[selects] = number
+    return target_of_pod
 
 
 def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
@@ -183,9 +183,9 @@ class SiblingsKey(SnapshotKey[list[list[int]]]):
 def _rolling(snapshot: Snapshot, members: Members, every: Members, cache: SnapshotCache) -> dict[int, LeftAlone]:
     """Return the groups that another revision of the same controller is replacing."""
     busy = set(every.owners.tolist())
-    found: dict[int, LeftAlone] = {}
+    left_alone: dict[int, LeftAlone] = {}
     for siblings in cache.get(SiblingsKey(), snapshot, _siblings):
-        rivals = [one for one in siblings if one in busy or snapshot.owners[one].desired_replicas > 0]
+        rivals = [rival for rival in siblings if rival in busy or snapshot.owners[rival].desired_replicas > 0]
         if len(rivals) < 2:
             continue
         newest = max(snapshot.owners[number].revision for number in rivals)
@@ -197,8 +197,8 @@ def _rolling(snapshot: Snapshot, members: Members, every: Members, cache: Snapsh
             if is_member and not (is_clear and owner.revision == newest):
                 others = ", ".join(snapshot.owners[other].name for other in rivals if other != number)
                 text = f"{owner.controller} is being rolled out: {others} also has or requests pods"
-                found[at] = LeftAlone(Reason.ROLLING_UPDATE, text)
-    return found
+                left_alone[at] = LeftAlone(Reason.ROLLING_UPDATE, text)
+    return left_alone
 
 
 def _siblings(snapshot: Snapshot) -> list[list[int]]:
@@ -216,21 +216,25 @@ def _rivals(snapshot: Snapshot, members: Members, cache: SnapshotCache) -> dict[
     group, label_set = members.group, pods.label_set[members.pods].astype(np.int64)
     # The pods of a group that have the same labels have the same rivals.
     _, places = np.unique(group * (label_set.max(initial=0) + 1) + label_set, return_index=True)
-    found: dict[int, LeftAlone] = {}
+    left_alone: dict[int, LeftAlone] = {}
     for place in np.sort(places).tolist():
         pod, at = int(members.pods[place]), int(group[place])
         namespace = snapshot.strings[pods.namespace[pod]]
-        rivals = [one for one in claims.get((int(label_set[place]), namespace), ()) if one != members.owners[at]]
+        rivals = [
+            claimant
+            for claimant in claims.get((int(label_set[place]), namespace), ())
+            if claimant != members.owners[at]
+        ]
         if not rivals:
             continue
         text = f"{snapshot.pod_key(pod)} is also selected by {owner_name(snapshot, rivals[0])}"
-        found.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+        left_alone.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
         other = int(np.searchsorted(members.owners, rivals[0]))
         if other < len(members.owners) and members.owners[other] == rivals[0]:
             owner = owner_name(snapshot, int(members.owners[at]))
             text = f"its selector selects {snapshot.pod_key(pod)} of {owner} too"
-            found.setdefault(other, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
-    return found
+            left_alone.setdefault(other, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+    return left_alone
 
 
 class OwnerTexts(NamedTuple):

@@ -28,11 +28,11 @@ LARGEST: Final = float((1 << 31) - 1)
 def share(rank: Float64, threshold: float, weight: float) -> Float64:
     """Return a strategy's contribution: 0 to its weight. rank : float64[M]."""
     # One array for all steps: allocating memory costs more than the arithmetic.
-    found: Float64 = np.maximum(rank, 0.0)
-    np.minimum(found, threshold, out=found)
-    found /= threshold
-    found *= weight
-    return found
+    contribution: Float64 = np.maximum(rank, 0.0)
+    np.minimum(contribution, threshold, out=contribution)
+    contribution /= threshold
+    contribution *= weight
+    return contribution
 
 
 def costs_of(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
@@ -43,8 +43,8 @@ def costs_of(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
     is_small = relative * heaviest * UNITS <= LARGEST
     unit = UNITS if is_small else LARGEST / relative
     total = np.zeros(len(shares[0]))
-    for one in shares:
-        total += one if is_small else one / heaviest
+    for contribution in shares:
+        total += contribution if is_small else contribution / heaviest
     total *= unit
     np.minimum(np.rint(total, out=total), LARGEST, out=total)
     return np.negative(total, out=total).astype(np.int32)
@@ -69,7 +69,7 @@ class Ranked(NamedTuple):
 def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
     """Rank all groups of a target by its strategies."""
     members = context.members
-    found: list[Ranks] = []
+    ranks_of_terms: list[Ranks] = []
     shares: list[Float64] = []
     own: list[Float64] = []
     for term in target.terms:
@@ -79,8 +79,8 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         ranks = strategy.rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
         shares.append(share(own[-1], threshold, term.weight))
-        found.append(ranks)
-    left_alone = _unranked(members, found)
+        ranks_of_terms.append(ranks)
+    left_alone = _unranked(members, ranks_of_terms)
     cost = with_gangs(context, costs_of(shares, [term.weight for term in target.terms]), left_alone)
     order = np.argsort((members.group << 32) + cost, kind="stable")
     is_complete = np.ones(len(members.owners), np.bool_)
@@ -92,7 +92,9 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         shares=_in_order(shares, own, order),
         after_each_removal=any(STRATEGIES[term.strategy].after_each_removal for term in target.terms),
         left_alone=left_alone,
-        waits_for=_turns(context, next((of.linked for of in found if of.linked is not None), None), is_complete),
+        waits_for=_turns(
+            context, next((ranks.linked for ranks in ranks_of_terms if ranks.linked is not None), None), is_complete
+        ),
     )
 
 
@@ -105,15 +107,15 @@ def _in_order(shares: Sequence[Float64], own: Sequence[Float64], order: Int64) -
     return both
 
 
-def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
+def _unranked(members: Members, ranks_of_terms: list[Ranks]) -> dict[int, LeftAlone]:
     """Return why groups are not complete: the first strategy with a pod that it cannot rank, and its first such pod."""
     left_alone: dict[int, LeftAlone] = {}
-    for one in (one for ranks in found for one in ranks.unranked):
-        places = np.flatnonzero(one.which)
+    for unranked in (unranked for ranks in ranks_of_terms for unranked in ranks.unranked):
+        places = np.flatnonzero(unranked.which)
         groups, first = np.unique(np.searchsorted(members.bounds, places, "right") - 1, return_index=True)
         for group, place in zip(groups.tolist(), places[first].tolist(), strict=True):
             if group not in left_alone:
-                left_alone[group] = LeftAlone(one.reason, one.detail(place))
+                left_alone[group] = LeftAlone(unranked.reason, unranked.detail(place))
     return left_alone
 
 

@@ -64,7 +64,7 @@ class PodCostSettings:
 def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
     """Resolve the part of `PlanSettings` about pod costs. Raises SettingsError for an invalid value."""
     given = message.pod_costs.targets
-    return PodCostSettings(tuple(_target(one, f"{_PATH}.targets[{i}]") for i, one in enumerate(given)))
+    return PodCostSettings(tuple(_target(target, f"{_PATH}.targets[{i}]") for i, target in enumerate(given)))
 
 
 def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
@@ -74,7 +74,7 @@ def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
         frozenset(value_of(given, "namespaces", path)),
         frozenset(value_of(given, "owner_kinds", path)),
         selector(given.selector, f"{path}.selector"),
-        tuple(_term(one, f"{path}.strategies[{i}]") for i, one in enumerate(given.strategies)),
+        tuple(_term(term, f"{path}.strategies[{i}]") for i, term in enumerate(given.strategies)),
     )
 
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 import numpy as np
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.scale_down.context import ScaleDownRequest
@@ -204,22 +203,24 @@ def write_verdicts(
 
 
 def _judge_unneeded(verdicts: Sequence[pb.NodeVerdict], unneeded: Unneeded, ends_ns: Int64) -> None:
-    rows = (unneeded.nodes, unneeded.not_now, unneeded.wave, unneeded.since_ns, ends_ns)
-    for node, reason, wave, since_ns, end_ns in zip(*(column.tolist() for column in rows), strict=True):
+    columns = (unneeded.nodes, unneeded.not_now, unneeded.wave, *_times(unneeded.since_ns), *_times(ends_ns))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for node, reason, wave, since_s, since_nanos, end_s, end_nanos in rows:
         verdict = verdicts[node]
         verdict.fate = pb.NodeFate.GOES_LATER if reason else pb.NodeFate.GOES_NOW
         verdict.wave, verdict.reason = wave, reason
-        _set_time(verdict.since, since_ns)
-        if end_ns:
-            _set_time(verdict.goes_at, end_ns)
+        verdict.since.seconds = since_s
+        if since_nanos:
+            verdict.since.nanos = since_nanos
+        if end_s or end_nanos:
+            verdict.goes_at.seconds, verdict.goes_at.nanos = end_s, end_nanos
     for node, text in unneeded.details.items():
         verdicts[node].detail = text
 
 
-def _set_time(time: Timestamp, time_ns: int) -> None:
-    time.seconds, nanos = divmod(time_ns, SECOND_NS)
-    if nanos:
-        time.nanos = nanos
+def _times(time_ns: Int64) -> tuple[Int64, Int64]:
+    """Return the seconds and the nanoseconds of times."""
+    return time_ns // SECOND_NS, time_ns % SECOND_NS
 
 
 def _judge_staying(verdicts: Sequence[pb.NodeVerdict], staying: Staying) -> None:

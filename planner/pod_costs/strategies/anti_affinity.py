@@ -74,6 +74,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     snapshot, members, work = context.snapshot, context.members, context.round.work
     terms = work.cache.get(AntiAffinityTermsKey(), snapshot, lambda view: _terms(view, work.limits))
     rows = [context.domains(key)[0] for key in terms.keys] or [np.zeros(len(snapshot.nodes.name), np.int32)]
+    domains = np.stack(rows)
     by_spec = _placed(snapshot, snapshot.pods.spec, len(snapshot.specs))
     by_set = _placed(snapshot, snapshot.pods.label_set, max(len(snapshot.label_sets.offsets) - 1, 1))
     group = np.full(len(snapshot.pods.spec), -1, np.int64)
@@ -82,8 +83,8 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     for first, last in _portions(terms, by_spec, by_set):
         work.limits.check()
         some = np.arange(first, last)
-        having = _term_pods(snapshot, terms, np.stack(rows), some, terms.spec_offsets, terms.specs, by_spec)
-        matched = _term_pods(snapshot, terms, np.stack(rows), some, terms.set_offsets, terms.sets, by_set)
+        having = _term_pods(snapshot, terms, domains, some, terms.spec_offsets, terms.specs, by_spec)
+        matched = _term_pods(snapshot, terms, domains, some, terms.set_offsets, terms.sets, by_set)
         scope = terms.scope[matched.term]
         matched = _of(matched, terms.spaces[scope, snapshot.pods.namespace[matched.pod]])
         _add(terms, having, matched, rank)
@@ -122,8 +123,8 @@ def _term_pods(
     pod = placed.pods[entries_of(placed.offsets, of)]
     term = np.repeat(np.repeat(some, np.diff(offsets)[some]), np.diff(placed.offsets)[of])
     space = np.where(terms.scope[term] < 0, snapshot.pods.namespace[pod].astype(np.int64), 0)
-    found = TermPods(term, pod, space, domains[terms.key[term], snapshot.pods.node[pod]].astype(np.int64))
-    return _of(found, found.domain >= 0)
+    pods = TermPods(term, pod, space, domains[terms.key[term], snapshot.pods.node[pod]].astype(np.int64))
+    return _of(pods, pods.domain >= 0)
 
 
 def _of(pods: TermPods, which: Bool) -> TermPods:
@@ -172,24 +173,24 @@ def _linked(having: TermPods, matched: TermPods, group: Int64, linked: Int64) ->
 
 def _terms(snapshot: Snapshot, limits: RequestLimits) -> Terms:
     """Return the distinct terms, with the specs that have them and the label sets that they match."""
-    found: list[tuple[AffinityTerm, int, list[int]]] = []
-    for (one, weight), times in _by_term(snapshot).items():
+    rows: list[tuple[AffinityTerm, int, list[int]]] = []
+    for (term, weight), times in _by_term(snapshot).items():
         # A spec that has a term twice counts twice.
         for repeated in sorted(set(times.values())):
-            found.append((one, weight * repeated, [spec for spec, often in times.items() if often == repeated]))
+            rows.append((term, weight * repeated, [spec for spec, often in times.items() if often == repeated]))
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    keys = {key: number for number, key in enumerate(dict.fromkeys(one.topology_key for one, _, _ in found))}
-    scopes = {_scope(one): one for one, _, _ in found if _scope(one) is not None}
+    keys = {key: number for number, key in enumerate(dict.fromkeys(term.topology_key for term, _, _ in rows))}
+    scopes = {_scope(term): term for term, _, _ in rows if _scope(term) is not None}
     limits.reserve(len(scopes) * len(snapshot.strings), "namespaces of terms of anti-affinity")
     number = {scope: row for row, scope in enumerate(scopes)}
-    spaces = [_named(snapshot, one, index) for one in scopes.values()]
-    spec_offsets, specs = _joined([np.array(having, np.int32) for _, _, having in found])
-    set_offsets, sets = _joined([index.sets_matching(one.selector) for one, _, _ in found])
+    spaces = [_named(snapshot, term, index) for term in scopes.values()]
+    spec_offsets, specs = _joined([np.array(having, np.int32) for _, _, having in rows])
+    set_offsets, sets = _joined([index.sets_matching(term.selector) for term, _, _ in rows])
     return Terms(
-        weight=np.array([weight for _, weight, _ in found], np.int64),
-        key=np.array([keys[one.topology_key] for one, _, _ in found], np.int64),
+        weight=np.array([weight for _, weight, _ in rows], np.int64),
+        key=np.array([keys[term.topology_key] for term, _, _ in rows], np.int64),
         keys=tuple(keys),
-        scope=np.array([number.get(_scope(one), OWN_NAMESPACE) for one, _, _ in found], np.int64),
+        scope=np.array([number.get(_scope(term), OWN_NAMESPACE) for term, _, _ in rows], np.int64),
         spaces=np.stack([*spaces, np.ones(len(snapshot.strings), np.bool_)]),
         spec_offsets=spec_offsets,
         specs=specs,
@@ -200,23 +201,23 @@ def _terms(snapshot: Snapshot, limits: RequestLimits) -> Terms:
 
 def _by_term(snapshot: Snapshot) -> dict[tuple[AffinityTerm, int], dict[int, int]]:
     """Return by term and weight how often each spec has it."""
-    found: dict[tuple[AffinityTerm, int], dict[int, int]] = {}
+    by_term: dict[tuple[AffinityTerm, int], dict[int, int]] = {}
     for number, spec in enumerate(snapshot.specs):
-        for one in _terms_of(spec):
-            times = found.setdefault(one, {})
+        for term in _terms_of(spec):
+            times = by_term.setdefault(term, {})
             times[number] = times.get(number, 0) + 1
-    return found
+    return by_term
 
 
 def _terms_of(spec: PodRequirements) -> list[tuple[AffinityTerm, int]]:
-    required = [(one, REQUIRED_WEIGHT) for one in spec.pod_anti_affinity]
-    return required + [(one.term, one.weight) for one in spec.preferred_pod_anti_affinity]
+    required = [(term, REQUIRED_WEIGHT) for term in spec.pod_anti_affinity]
+    return required + [(preferred.term, preferred.weight) for preferred in spec.preferred_pod_anti_affinity]
 
 
 def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:
     """Return (int64[parts+1] the start of each part, the joined parts)."""
     offsets = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(one) for one in parts], out=offsets[1:])
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
     return offsets, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
 

@@ -70,12 +70,12 @@ def _levels(context: RankingContext) -> Float64 | None:
     level, pods = np.zeros(len(verdicts)), snapshot.pods
     leaving = active(pods) & (pods.node >= 0) & ((pods.flags & FLAG_DAEMON) == 0)
     nearly = np.maximum(NEARLY - np.bincount(pods.node[leaving], minlength=len(level)), 1.0)
-    for node, one in enumerate(verdicts):
-        if one.fate == pb.NodeFate.GOES_NOW or one.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
+    for node, verdict in enumerate(verdicts):
+        if verdict.fate == pb.NodeFate.GOES_NOW or verdict.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
             level[node] = NOW
-        elif one.fate == pb.NodeFate.GOES_LATER:
+        elif verdict.fate == pb.NodeFate.GOES_LATER:
             level[node] = LATER
-        elif one.reason in MAY_GO:
+        elif verdict.reason in MAY_GO:
             level[node] = nearly[node]
     return level
 

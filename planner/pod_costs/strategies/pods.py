@@ -99,14 +99,14 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
     by_pod = np.full(len(pods.spec), np.nan)
     mine = pods.number_key == string_index(snapshot.strings, annotation)
     by_pod[pods.number_pod[mine]] = pods.number[mine]
-    found: Float64 = by_pod[members.pods]
-    return found
+    number: Float64 = by_pod[members.pods]
+    return number
 
 
 def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
     """Return (the number of each member : float64[M], 0 if there is none; the pods without)."""
-    found = annotated(context.snapshot, context.members, term.annotation)
-    missing, invalid = np.isnan(found), np.isinf(found)
+    number = annotated(context.snapshot, context.members, term.annotation)
+    missing, invalid = np.isnan(number), np.isinf(number)
     unranked = []
     if invalid.any():
         unranked.append(
@@ -124,7 +124,7 @@ def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[
                 lambda member: f"{context.pod(member)} has no annotation {term.annotation}",
             )
         )
-    return np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0), tuple(unranked)
+    return np.where(np.isfinite(number), np.maximum(number, 0.0), 0.0), tuple(unranked)
 
 
 def _idle(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

@@ -11,6 +11,7 @@ from tests.builders.kubernetes import Json, labelled, namespace, node, pod, pods
 from tests.builders.kubernetes import anti_affinity as anti_affinity_of
 from tests.builders.pod_costs import S, decide, groups, own_ranks, target, term
 from tests.reference.pod_costs import anti_affinity
+from trimtab.planner.pod_costs.strategies import anti_affinity as strategy
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NODES = ({HOST: "n0", ZONE: "a"}, {HOST: "n1", ZONE: "a"}, {HOST: "n2", ZONE: "b"}, {HOST: "n3"})
@@ -40,13 +41,18 @@ def affinity(terms: tuple[anti_affinity.Term, ...]) -> Json:
     }
 
 
+PORTIONS = (1, 1 << 20)
+"""Pods of terms that are counted together."""
+
+
 @given(
+    st.sampled_from(PORTIONS),
     st.lists(st.lists(TERMS, max_size=2), min_size=2, max_size=2),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.booleans()), min_size=1, max_size=8),
 )
 @examples(60)
 def test_a_pod_is_ranked_by_what_its_removal_takes_off_the_terms_that_are_violated(
-    terms: list[list[anti_affinity.Term]], placed: list[tuple[int, int, bool]]
+    portion: int, terms: list[list[anti_affinity.Term]], placed: list[tuple[int, int, bool]]
 ) -> None:
     owners = [replica_set("0", 9), replica_set("1", 9)]
     objects: list[Json] = [*owners, *(node(f"n{i}", labels=labels) for i, labels in enumerate(NODES))]
@@ -57,7 +63,10 @@ def test_a_pod_is_ranked_by_what_its_removal_takes_off_the_terms_that_are_violat
         objects.append(pod(f"p{i}", node=f"n{at}", owner=owners[app], labels=labels, affinity=affinity(wanted)))
         pods.append(anti_affinity.PlacedPod(f"p{i}", tuple(labels.items()), tuple(NODES[at].items()), wanted))
     found: dict[str, float] = {}
-    for group in groups(decide(objects, AWAY)).values():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "_AT_ONCE", portion)
+        decision = decide(objects, AWAY)
+    for group in groups(decision).values():
         assert group.ranked_after_each_removal
         found |= own_ranks(group)
     assert found == anti_affinity.ranks(pods)
@@ -91,7 +100,9 @@ def test_the_turn_is_that_of_the_group_that_has_more_pods_than_it_wants() -> Non
     assert waits(two_groups(a=1, b=1)) == {"a": "", "b": "a", "c": ""}
 
 
-def test_groups_are_linked_through_others() -> None:
+@pytest.mark.parametrize("portion", PORTIONS)
+def test_groups_are_linked_through_others(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategy, "_AT_ONCE", portion)
     assert waits(two_groups((anti_affinity.Term((("tier", "x"),), ZONE, 5),))) == {"a": "", "b": "a", "c": ""}
     assert waits(two_groups((anti_affinity.Term((("tier", "x"),), HOST, 5),), c=1)) == {"a": "c", "b": "c", "c": ""}
 

@@ -196,9 +196,8 @@ class PodSpecTable:
         return extended_requests(spec, provided.__contains__) if provided else []
 
     def _requests(self, pod: Pod, spec: PodSpec, name: str) -> list[pb.ResourceAmount]:
-        status = pod.status if _resized(pod) is not None else None
         rows = []
-        for resource, amount in pod_requests(spec, status):
+        for resource, amount in _requests_of(pod, spec):
             if amount > MOST_REQUESTED:
                 self.notes.append(
                     f"Pod {name} and those like it: spec.containers request {amount} of {resource}; that counts as "
@@ -290,6 +289,17 @@ def _add_grace(row: pb.PodSpec, grace_s: int | None) -> None:
     if grace_s < 0:
         raise FieldError("terminationGracePeriodSeconds", f"{grace_s} is negative", "give at least 0")
     row.termination_grace_period.seconds = grace_s
+
+
+def _requests_of(pod: Pod, spec: PodSpec) -> list[tuple[str, int]]:
+    """Return `pod_requests`. Kept with the spec: each delta has rows of many specs that earlier ones had."""
+    if _resized(pod) is not None:
+        return pod_requests(spec, pod.status)
+    if not isinstance(spec, RepeatedPodSpec):
+        return pod_requests(spec)
+    if spec.form.requests is None:
+        spec.form.requests = pod_requests(spec)
+    return spec.form.requests
 
 
 def _resized(pod: Pod) -> list[ContainerStatus] | None:

@@ -288,14 +288,16 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
 class SpecForm:
     """What is computed once for a spec that many pods share; None = not yet.
 
-    key : the encoded fields for scheduling; pinned : the node that it is pinned to or ""
+    key : the encoded fields for scheduling; pinned : the node that it is pinned to or ""; requests : as `pod_requests`
+    returns them without a status
     """
 
-    __slots__ = ("key", "pinned")
+    __slots__ = ("key", "pinned", "requests")
 
     def __init__(self) -> None:
         self.key: bytes | None = None
         self.pinned = ""
+        self.requests: list[tuple[str, int]] | None = None
 
 
 class RepeatedPodSpec(PodSpec, gc=False):

@@ -31,9 +31,9 @@ class ObjectError(InvalidInputError):
         self.path, self.problem, self.remedy = error.path, error.problem, error.remedy
 
 
-class below:  # noqa: N801  (it reads as a word of the `with` statement)
-    """Prefixes the path of a field error that is raised inside with `path`. A class, as a generator takes three times
-    as long to enter and leave, which each field of each object does.
+class _PathPrefix:
+    """`with below(path):` prefixes the path of a field error that is raised inside. A class, as a generator takes three
+    times as long to enter and leave, which each field of each object does.
     """
 
     __slots__ = ("_path",)
@@ -49,3 +49,6 @@ class below:  # noqa: N801  (it reads as a word of the `with` statement)
         if isinstance(error, FieldError):
             joint = "" if not error.path or error.path.startswith("[") else "."
             raise FieldError(f"{self._path}{joint}{error.path}", error.problem, error.remedy) from None
+
+
+below = _PathPrefix

@@ -103,7 +103,7 @@ def test_a_read_only_account_gets_the_plan_of_an_export(plane: ControlPlane, tmp
 def test_the_screen_is_printed_once_with_permission_to_list_alone(plane: ControlPlane) -> None:
     done = trimtab("top", "--kubeconfig", plane.kubeconfig("reader"), "--once")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("3 nodes")
+    assert "3 nodes" in " ".join(done.stdout.split())
 
 
 class LastPicture:

@@ -100,11 +100,8 @@ def summarize(result: pb.PodCostsDecision) -> Summary:
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
-    """Choose settings with which every kernel runs."""
-    target = settings.pod_costs.targets.add()
-    target.strategies.add(strategy=pb.PodCostStrategy.YOUNGEST)
-    target.strategies.add(strategy=pb.PodCostStrategy.BALANCE_DOMAINS, topology_key="zone")
-    target.strategies.add(strategy=pb.PodCostStrategy.ANTI_AFFINITY)
+    """Choose settings with which pods are grouped, the only step with a kernel."""
+    settings.pod_costs.targets.add().strategies.add(strategy=pb.PodCostStrategy.YOUNGEST)
 
 
 def failed(detail: str) -> pb.PodCostsDecision:

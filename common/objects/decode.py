@@ -177,7 +177,7 @@ def is_list_text(text: bytes) -> bool:
     """Return whether a text is, by its first fields, a list of objects, or nothing that has a kind."""
     head = _HEAD.match(text)
     if head is not None:
-        kind = head["kind"] or head["kind_first"] or b""
+        kind = _kind_in(head)
         return not kind or kind.endswith(b"List")
     name = _kind_of(Raw(text), None, ("", ""), "")[1]
     return not name or name.endswith("List")
@@ -237,10 +237,14 @@ class ItemReader:
         return decoded
 
 
+def _kind_in(head: re.Match[bytes]) -> bytes:
+    return head["kind"] or head["kind_first"] or b""
+
+
 def _kind_of(raw: Raw, head: re.Match[bytes] | None, expected: tuple[str, str], file: str) -> tuple[str, str]:
     if head is not None:
-        version, kind = head["version"] or head["version_last"] or b"", head["kind"] or head["kind_first"] or b""
-        return version.decode(errors="replace"), kind.decode(errors="replace")
+        version = head["version"] or head["version_last"] or b""
+        return version.decode(errors="replace"), _kind_in(head).decode(errors="replace")
     try:
         slow = _HEADS.decode(raw)
     except _UNDECODABLE as error:

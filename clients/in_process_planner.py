@@ -5,11 +5,11 @@ as with the service. Where kernels have to be compiled, a second process compile
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from trimtab.clients.planner_client import PlannerLink
 from trimtab.common.rpc.collection import collection_rare
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import errors_of_clients
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
 
@@ -53,7 +53,7 @@ class InProcessLink:
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`."""
-        with _errors_of_clients(), ExitStack() as stack:
+        with errors_of_clients(), ExitStack() as stack:
             if not self._has_planned:
                 self._has_planned = True
                 from trimtab.planner.service.warm_up import second_process
@@ -65,17 +65,8 @@ class InProcessLink:
 
     def check_fit(self, request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[planner_pb2.CheckFitResponse]:
         """Answer `CheckFit`."""
-        with _errors_of_clients():
+        with errors_of_clients():
             yield from self._handler.check_fit(request, payload, self._caller)
-
-
-@contextmanager
-def _errors_of_clients() -> Iterator[None]:
-    """Turn errors of the service into those that a client gets."""
-    try:
-        yield
-    except ServiceError as error:
-        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
 
 
 def choose_option(choice: OptionChoice) -> OptionAnswer:

@@ -4,8 +4,7 @@ The calls are those of the service; while the service would wait for an answer, 
 Raises TrimtabError, like a client.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -25,7 +24,7 @@ from trimtab.clients.loop.replacing import in_progress
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
-from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import errors_of_clients
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 T = TypeVar("T")
@@ -79,13 +78,13 @@ class LocalActuator(ActuatorCalls):
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""
-        with _as_client():
+        with errors_of_clients():
             self._actuator.deletions.begin(request)
             return deletion_response(self._wait(lambda: self._actuator.deletions.answers(request)))
 
     def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
-        with _as_client():
+        with errors_of_clients():
             self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
             return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
 
@@ -93,7 +92,7 @@ class LocalActuator(ActuatorCalls):
         self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
     ) -> actuator_pb2.LowerTargetsResponse:
         """Lower target sizes by nodes that have not started."""
-        with _as_client():
+        with errors_of_clients():
             request = actuator_pb2.LowerTargetsRequest(request_id=request_id, reductions=reductions)
             record_id = self._actuator.growths.begin_lowering(request)
             return lowering_response(self._wait(lambda: self._actuator.growths.answers(record_id)))
@@ -101,7 +100,7 @@ class LocalActuator(ActuatorCalls):
     def _call(self, rpc: str, request: Message, answer: type[T]) -> T:
         del answer
         method: Callable[..., T] = getattr(self._servicer, rpc)
-        with _as_client():
+        with errors_of_clients():
             return method(request, None)
 
     def _wait(self, answers: Callable[[], T | None]) -> T:
@@ -110,12 +109,3 @@ class LocalActuator(ActuatorCalls):
             if not self._time.step():
                 raise AssertionError("the actuator has nothing to do and has not answered")
         return found
-
-
-@contextmanager
-def _as_client() -> Iterator[None]:
-    """Turn errors of the service into those that a client raises."""
-    try:
-        yield
-    except ServiceError as error:
-        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error

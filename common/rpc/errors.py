@@ -5,7 +5,8 @@ Decides how an error is written to and read from a gRPC status: `google.rpc.Stat
 Source: https://google.aip.dev/193 (the error model), `protos/trimtab/v1/reason.proto` (the reasons).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
@@ -86,6 +87,15 @@ class TrimtabError(Exception):
     def reason_name(self) -> str:
         """Return the reason as it is on the wire, such as "REQUEST_INVALID"."""
         return Reason.Name(self.reason)
+
+
+@contextmanager
+def errors_of_clients() -> Iterator[None]:
+    """Turn errors of a service that is called in this process into those that a client of it gets."""
+    try:
+        yield
+    except ServiceError as error:
+        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
 
 
 def invalid_request(message: str, **metadata: str) -> ServiceError:

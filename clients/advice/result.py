@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from trimtab.clients.advice.changes import AdvisedChange
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH, behind_amount
 
 MOST_PLANS: Final = 300
 """Plans that are made by default: on 1,000 nodes they take less than ten seconds."""
@@ -78,7 +78,7 @@ class Advice:
 
     def sentence_in(self, currency: str) -> str:
         """Return the same, with the currency of money."""
-        month, named = self.saving_per_month, f" {currency}" if currency else ""
+        month, named = self.saving_per_month, behind_amount(currency)
         if month is not None and month > 0 and self.node_count <= 0:
             fewer = f", {-self.node_count:,} fewer," if self.node_count else ""
             return f"If {self.condition}, other nodes{fewer} could go that save {month:,.0f}{named} a month more."

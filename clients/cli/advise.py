@@ -31,7 +31,7 @@ from trimtab.clients.cli.several_clusters import (
 )
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH, behind_amount
 
 Json = dict[str, Any]
 NOTHING = "No change that was tried frees another node."
@@ -117,7 +117,7 @@ def _sums(sums: AdviceTotal, count: int, currency: str) -> str:
     now = f"{base} of {counted(sums.nodes, 'node')} in {counted(count, 'cluster')} can go."
     if not sums.more and not sums.saving_per_hour:
         return f"{now} {NOTHING}"
-    named = f" {currency}" if currency else ""
+    named = behind_amount(currency)
     month = "" if sums.saving_per_hour is None else f" ({sums.saving_per_hour * HOURS_A_MONTH:,.0f}{named} a month)"
     return f"{now} With the best changes in each, {sums.more:,} more{month} could."
 

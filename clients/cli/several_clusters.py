@@ -25,7 +25,7 @@ from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.rpc.errors import TrimtabError
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH, behind_amount
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -154,7 +154,7 @@ def headline(planned: Sequence[PlannedCluster]) -> str:
     of_all = f"{counted(sums.now.node_count, 'node')} in {counted(count, 'cluster')}"
     nodes = f"{sums.removed_node_count:,} of {of_all} can go"
     added = f", {counted(sums.added_node_count, 'node')} would be added" if sums.added_node_count else ""
-    named = f" {currency}" if currency else ""
+    named = behind_amount(currency)
     without = sums.now.unpriced_node_count
     unknown = f"; {counted(without, 'node')} without a price" if without else ""
     unknown += f" ({assumption_of(sums)})" if sums.assumption else ""

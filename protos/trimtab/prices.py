@@ -19,3 +19,8 @@ ASSUMED_PER_GIB: Final = 0.004
 """About what large clouds ask on demand for machines of general purpose: 2 cores and 8 GiB cost 0.092 an hour."""
 HOURS_A_MONTH: Final = 730
 """8,760 hours of a year divided by twelve, a month as clouds bill it."""
+
+
+def behind_amount(currency: str) -> str:
+    """Return what stands behind an amount of money: " USD"; "" for a currency that is not told."""
+    return f" {currency}" if currency else ""

@@ -16,7 +16,7 @@ from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, Rates, no
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.places import moves_by_node, on_new_nodes
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH, behind_amount
 from trimtab.v1 import plan_pb2
 
 _REMEDY: Final = "--prices gives yours"
@@ -106,7 +106,7 @@ class Costs:
     @property
     def named(self) -> str:
         """The currency behind an amount: " USD", "" = not told."""
-        return f" {self.currency}" if self.currency else ""
+        return behind_amount(self.currency)
 
     def of(self, nodes: Iterable[str]) -> float:
         """Return the hourly cost of some nodes; a node without price counts as 0."""

@@ -30,6 +30,7 @@ from trimtab.clients.cli.blocks import (
 from trimtab.clients.cli.sentences import codes_of
 from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
 from trimtab.clients.verdicts import GOES
+from trimtab.prices import behind_amount
 from trimtab.v1 import plan_pb2
 
 LONGEST_SETTINGS: Final = 160
@@ -75,7 +76,7 @@ def key_figures(summary: plan_pb2.PlanSummary, currency: str) -> Figures:
                 KeyFigure("Fewer nodes", f"{count - kept:,}", is_good=kept < count),
             )
         )
-    named = f" {currency}" if currency else ""
+    named = behind_amount(currency)
     about = "assumed prices" if summary.assumption else "a month"
     share = f"{percent(abs(saved) / now)} of the cost" if now else ""
     counts = {"removed": summary.removed_node_count, "added": summary.added_node_count}

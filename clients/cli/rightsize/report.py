@@ -14,7 +14,7 @@ from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table
 from trimtab.clients.cli.options import Level
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
-from trimtab.prices import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH, behind_amount
 
 Json = dict[str, Any]
 _SHOWN = ("cpu", "memory")
@@ -115,7 +115,7 @@ def page(compared: Comparison) -> AnswerPage:
 
 def _headline(compared: Comparison, sizing: Sizing) -> str:
     now, then = compared.now.price * HOURS_A_MONTH, sizing.price * HOURS_A_MONTH
-    currency = f" {compared.currency}" if compared.currency else ""
+    currency = behind_amount(compared.currency)
     placed = counted(len(compared.empty.pods) - len(sizing.unplaced), "pod")
     waiting = f", {compared.empty.waiting_count} of which wait now," if compared.empty.waiting_count else ""
     what = f"{placed}{waiting} on {counted(sizing.node_count, 'node')} in {counted(len(sizing.pools), 'pool')}"

@@ -125,10 +125,6 @@ CLASSES_TOGETHER: Final = 256
 """Most classes of which it is asked whether one new node takes more of their pods than any other."""
 SAME_SIZE_RATIO: Final = 1.05
 """Ratio up to which nodes count as of one size: the amounts that systems keep for themselves differ."""
-PLACEHOLDER_RUNS: Final = 8
-"""Number of sets with placeholders on one node up to which those that stay are chosen exactly."""
-PLACEHOLDER_CHOICES: Final = 4096
-"""Number of choices on one node up to which all are compared."""
 
 # Guesses: scale-up and ProvisioningRequests
 PROMISING_GROUPS: Final = 32

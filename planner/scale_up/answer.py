@@ -11,6 +11,7 @@ from trimtab.planner.facts.labels import values_by_label_set
 from trimtab.planner.facts.nodes import limits_by_group
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
+from trimtab.planner.new_nodes.refusals import Refusals
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.predicates.topologies import HOSTNAME
@@ -24,7 +25,7 @@ from trimtab.planner.scale_up.gangs.report import (
     gangs_of_pods,
     next_orders,
 )
-from trimtab.planner.scale_up.plan import Refusals, ScaleUpPlan
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb

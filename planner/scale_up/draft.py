@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.model.tuning import FEW_BY_GROUP, MOST_PRIORITIES, SETTLING_ROUNDS
+from trimtab.planner.new_nodes.cheapest_nodes import plan_whole
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
+from trimtab.planner.new_nodes.progress import PlanInProgress
+from trimtab.planner.new_nodes.refusals import Refusals, refuse
 from trimtab.planner.new_nodes.whole_problem import bound_by_zones
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities, unplaced
@@ -21,13 +25,11 @@ from trimtab.planner.scale_up.balance import Sharing
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import EstimateInput, GroupChoice, as_options, estimates
 from trimtab.planner.scale_up.expanders import ChoiceState, Chooser
-from trimtab.planner.scale_up.plan import PlanHistory, Refusals, ScaleUpPlan, rating, refuse
-from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, rating
 from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.sharing import SharedGrowth, share_growth
 from trimtab.planner.scale_up.variants import Variant
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods, place_at, place_on_existing_nodes
-from trimtab.planner.scale_up.whole_plan import plan_whole
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import current_mark
@@ -163,8 +165,8 @@ class Draft:
             (existing.start, existing.pods, existing.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
         )
         self.progress = PlanInProgress(
-            packer(attempt.simulation, request.growth), request.snapshot.groups, context.limits,
-            self.unplaced.where, *start,
+            packer(attempt.simulation, request.growth), request.snapshot.groups, context.expanders.groups.labels,
+            context.limits, self.unplaced.where, *start,
         )  # fmt: skip
         self.adds_no_node, self.left_without_growth = self.unplaced.pending.pods[~self.unplaced.pending.may_add], nobody
         self.sharing = Sharing(context.similarity, request.settings.balance_similar, context.sizes)
@@ -236,7 +238,8 @@ class Draft:
             return left
         fewest_nodes, choose_zones = self.variant.fewest_nodes, self.mode == PlanMode.IN_ZONES
         opened_before = len(progress.group_of)
-        self.planned = plan_whole(self.context, progress, left, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
+        until = PlanBounds(self.request.limits, self.request.round.work.time_left, self.request.settings.search)
+        self.planned = plan_whole(progress, left, until, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
         progress.open(self.planned.group_of, left[:0], left[:0])
         progress.fill_new(self._together(left))
         for turn in self.planned.turns():

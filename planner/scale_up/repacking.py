@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import group_prices
 from trimtab.planner.model.tuning import MIXED_ORDERS, REPACKING_ORDERS, REPACKINGS_PER_GROUP
+from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
 from trimtab.planner.placement.kernels.search import Search, place_all
 from trimtab.planner.placement.packing import place_on_new_nodes
@@ -32,7 +33,6 @@ from trimtab.planner.placement.waiting import (
 )
 from trimtab.planner.predicates.counters import shared_domains
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.waiting_pods import placeholders
 from trimtab.planner.simulation.build import branch
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE

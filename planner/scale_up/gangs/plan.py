@@ -12,12 +12,14 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.tuning import TOLERANCE
-from trimtab.planner.placement.waiting import unplaced
+from trimtab.planner.new_nodes.demand_sets import NOBODY, TopologyDomains
+from trimtab.planner.new_nodes.refusals import refuse
+from trimtab.planner.placement.waiting import places, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import NOBODY, GangDomains, pods_in_gangs
+from trimtab.planner.scale_up.gangs.demand import pods_in_gangs
 from trimtab.planner.scale_up.gangs.turns import TurnDraft
-from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, refuse
+from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan
 from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
@@ -38,7 +40,9 @@ def plan_with_gangs(
     anything is placed. Raises MoveLogFullError."""
     serve_optional = context.request.round.settings.gangs.serve_optional
     context = context._replace(gangs=pods_in_gangs(gangs, serve_optional=serve_optional))
-    domains = GangDomains(context, len(simulation.state.node_state))
+    request = context.request
+    usable = places(simulation, request.round.ready & ~request.leaving, request.growth.upcoming)
+    domains = TopologyDomains(simulation, context.expanders.groups.labels, usable.order)
     together = [gang for gang in gangs if gang.is_bound_together]
     if not any(_needs_turn(context, gang) for gang in together) and not _exceeds_room(context, simulation):
         plan = best(context, simulation, start)
@@ -76,12 +80,14 @@ def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
     return bool((asked > room * (1 + TOLERANCE)).any())
 
 
-def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> list[Gang]:
+def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: TopologyDomains) -> list[Gang]:
     """Return the gangs that do not have places for their minimum, or are in several domains, or in none. To be called
     while the simulation contains the plan's moves."""
     found = []
     for gang in gangs:
-        values = domains.of_pods(gang, np.concatenate([gang.pending, gang.bound]), plan.progress)
+        pods, progress = np.concatenate([gang.pending, gang.bound]), plan.progress
+        on = progress.state.pod_node[pods]
+        values = domains.of_nodes(gang.topology_key, on, progress.opened, progress.group_of)
         left = unplaced(plan.progress.state, gang.pending)
         if len(gang.pending) - len(left) < gang.need or len(values) > 1 or "" in values:
             found.append(gang)
@@ -89,7 +95,7 @@ def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> l
 
 
 def _in_turn(
-    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
+    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: TopologyDomains
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
     room = [gang.pending for gang in gangs if gang.is_room]
@@ -128,7 +134,7 @@ def _rejected_pods(plan: ScaleUpPlan) -> Int32:
 
 
 def _planned_together(
-    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: GangDomains, best: BestPlan
+    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: TopologyDomains, best: BestPlan
 ) -> ScaleUpPlan | None:
     """Return the plan for all pods that a plan serves, made together, with its moves in the simulation; None if it is
     not better, or a gang would not be whole."""

@@ -8,8 +8,8 @@ from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_
 from tests.builders.scale_up import Outcome, plan, search_budgets
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
-from trimtab.planner.new_nodes import whole_problem
-from trimtab.planner.scale_up import draft, variants, whole_plan
+from trimtab.planner.new_nodes import cheapest_nodes, whole_problem
+from trimtab.planner.scale_up import draft, variants
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))
@@ -32,7 +32,8 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
         asked.append(problem)
         return solve(problem, bounds)
 
-    monkeypatch.setattr(whole_plan, "cheapest_plan", noting)
+    monkeypatch.setattr(cheapest_nodes, "cheapest_plan", noting)
+    monkeypatch.setattr(cheapest_nodes, "single_class_plan", lambda problem: None)
     return asked
 
 

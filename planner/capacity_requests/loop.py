@@ -26,7 +26,7 @@ from trimtab.planner.new_nodes.demand_sets import EVERYWHERE, NOBODY, DemandServ
 from trimtab.planner.new_nodes.progress import Checkpoint, PlanInProgress
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.packing import packer
-from trimtab.planner.placement.waiting import PodOrder, in_order, places, unplaced
+from trimtab.planner.placement.waiting import places, unplaced
 from trimtab.planner.round.decision import room_to_grow
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.waiting import nodes_in_use, place_waiting_pods, pods_that_wait, unused_since
@@ -90,6 +90,8 @@ class CapacityLoop:
         search = settings.scale_up.search
         if len(rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
             search = search.for_one_of_many(0)
+        request = self.state.resources.request
+        self._size = (request / np.maximum(request.max(axis=0, initial=1), 1)).max(axis=1, initial=0.0)
         self._until = PlanBounds(this.work.limits, this.work.time_left, search)
         self._server = DemandServer[Checkpoint, Lack](self)
 
@@ -116,7 +118,9 @@ class CapacityLoop:
         """Give a request all of its room, or none; the moves stay for good."""
         request, first = one.request, len(self.group_of)
         may_add = np.full(len(one.pods), request.kind == Kind.ATOMIC_SCALE_UP)
-        lack = self._server.serve(DemandSet(request.request.key, one.pods, len(one.pods), may_add), [EVERYWHERE])
+        of_class = self.state.pod_class[one.pods]
+        pods = one.pods[np.lexsort((one.pods, -self._size[of_class], self.state.local_class[of_class]))]
+        lack = self._server.serve(DemandSet(request.request.key, pods, len(pods), may_add), [EVERYWHERE])
         self.progress.commit()
         is_booked = request.outcome == Outcome.BOOKED
         if lack is not None:
@@ -142,8 +146,7 @@ class CapacityLoop:
         """Place the pods of a request on nodes that exist, are coming or were opened before, then on new ones."""
         progress, left = self.progress, demand.pods
         if way != _ON_NEW_NODES:
-            order = PodOrder.SMALLEST_FIRST if way == _SMALLEST_FIRST else PodOrder.BOUND_FIRST
-            left = progress.fill_in_passes(in_order(self.simulation, left, order), self._nodes)
+            left = progress.fill_in_passes(left[::-1] if way == _SMALLEST_FIRST else left, self._nodes)
         if way == _BOOKED:
             left = progress.fill_in_passes(left, self._unready)
         check_log(self.state)

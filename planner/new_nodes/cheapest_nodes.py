@@ -28,7 +28,7 @@ from trimtab.planner.new_nodes.whole_problem import (
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, pack
-from trimtab.planner.placement.waiting import in_order, unplaced
+from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -37,16 +37,18 @@ def plan_whole(
     progress: PlanInProgress,
     left: Int32,
     until: PlanBounds,
+    bounds: GroupBounds | None = None,
     *,
     fewest_nodes: bool = False,
     choose_zones: bool = False,
 ) -> PlannedNodes:
     """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found.
 
-    fewest_nodes : every node costs the same; choose_zones : pods that zones bind have zones before nodes are chosen.
+    bounds : of these pods, None = not known; fewest_nodes : every node costs the same; choose_zones : pods that zones
+    bind have zones before nodes are chosen.
     """
     simulation, room = progress.packer.simulation, progress.room_to_grow
-    bounds = group_bounds(simulation, progress.packer.growth, left)
+    bounds = bounds or group_bounds(simulation, progress.packer.growth, left)
     for _ in range(MOST_NARROWED):
         if choose_zones:
             problem, pods = _in_zones(room, bounds, left)
@@ -111,33 +113,33 @@ def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNo
 
 
 def place_all(progress: PlanInProgress, pods: Int32, until: PlanBounds) -> bool:
-    """Place all pods : int32[M], on no node, on new nodes, and return True; or change nothing, and return False. Raises
-    MoveLogFullError."""
+    """Place all pods : int32[M], on no node, in this order, on new nodes and return True; or change nothing and return
+    False. Raises MoveLogFullError."""
     simulation = progress.packer.simulation
     bounds, may_add = group_bounds(simulation, progress.packer.growth, pods), progress.may_add
     if not (bounds.admitted & (may_add > 0)).any(axis=1).all():
         return False
-    before, order = progress.checkpoint(), in_order(simulation, pods)
+    before = progress.checkpoint()
     helps = bounds.admitted.any(axis=0) & (may_add > 0)
-    atomic = np.array([group.zero_or_max for group in progress.groups], bool) & (may_add > 1)
+    atomic = progress.is_atomic & (may_add > 1)
     for whole in (None, *np.flatnonzero(helps & atomic).tolist()):
         progress.open([whole] * int(may_add[whole]) if whole is not None else [], pods[:0], pods[:0])
-        left = progress.fill_in_passes(order, progress.new_nodes)
         first = len(progress.group_of)
-        planned = plan_whole(progress, left, until) if len(left) else None
+        left = progress.fill_in_passes(pods, progress.new_nodes) if whole is not None else pods
+        planned = plan_whole(progress, left, until, bounds if whole is None else None) if len(left) else None
         if planned is not None:
             progress.open(planned.group_of, pods[:0], pods[:0])
             progress.place_in_slots(planned.on(progress.opened[first:], np.ones(len(planned.pods), bool)))
-        if _is_served(progress, order):
+        if _is_served(progress, pods):
             return True
         progress.return_to(before)
     groups = np.flatnonzero(helps & ~atomic)
     growing = GrowingGroups(groups.tolist(), [0] * len(groups), may_add[groups].tolist())
-    packed = pack(progress.packer, growing, order, progress.spare_nodes_left, len(progress.group_of))
+    packed = pack(progress.packer, growing, pods, progress.spare_nodes_left, len(progress.group_of))
     added = np.bincount(groups[packed.group_of], minlength=len(may_add)).astype(np.int64)
     if packed.placed == len(pods) and progress.limits.admit(added):
         progress.open(groups[packed.group_of].tolist(), packed.pods, packed.node_of)
-        if _is_served(progress, order):
+        if _is_served(progress, pods):
             return True
         progress.return_to(before)
     return False

@@ -23,7 +23,7 @@ from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit, current_mark
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 
 class Checkpoint(NamedTuple):
@@ -59,6 +59,10 @@ class PlanInProgress:
 
     def __post_init__(self) -> None:
         self._limits_at_start, self.limits = self.limits, self.limits.copy()
+        self.is_atomic: Bool = np.array([group.zero_or_max for group in self.groups], bool)
+        """bool[G] all-or-nothing groups."""
+        self._no_hints = np.full(len(self.state.pod_node), NO_NODE, np.int32)
+        self._destination, self._allowed = self._no_hints.copy(), np.ones(len(self.state.node_state), bool)
 
     def checkpoint(self) -> Checkpoint:
         """Return the plan as it is, to go back to."""
@@ -107,8 +111,7 @@ class PlanInProgress:
         group all of them or none. int64[G].
         """
         may_add, most = self.limits.may_add, self.spare_nodes_left
-        is_atomic = np.array([group.zero_or_max for group in self.groups], bool)
-        return np.where(is_atomic & (may_add > most), 0, np.minimum(may_add, most))
+        return np.where(self.is_atomic & (may_add > most), 0, np.minimum(may_add, most))
 
     @property
     def room_to_grow(self) -> RoomToGrow:
@@ -139,8 +142,7 @@ class PlanInProgress:
         used = np.isin(self.opened, self.nodes)
         used[: self.committed] = True
         group_of = np.array(self.group_of, np.int64)
-        is_atomic = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
-        return np.flatnonzero(used | (is_atomic & np.isin(group_of, group_of[used])))
+        return np.flatnonzero(used | (self.is_atomic[group_of] & np.isin(group_of, group_of[used])))
 
     def replay(self, nodes: Int64) -> Int32:
         """Undo everything since `start`, and redo it with these new nodes only, all of them open from the start.
@@ -229,12 +231,12 @@ class PlanInProgress:
         """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
         if not len(pods):
             return pods
-        state = self.state
-        hint = np.full(len(state.pod_node), NO_NODE, np.int32)
+        state, hint = self.state, self._no_hints
         if len(nodes):
+            hint = hint.copy()
             hint[pods] = nodes
-        search = Search(order, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64))
-        place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, False)
+        search = Search(order, self._allowed, *np.zeros((2, len(state.local_class)), np.int64))
+        place_all(state, search, hint, self._destination, np.zeros(2, np.int64), pods, False)
         there = state.pod_node[pods] != NO_NODE
         self._note(pods[there])
         left: Int32 = pods[~there]

@@ -29,10 +29,10 @@ from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import places, unplaced
 from trimtab.planner.round.decision import room_to_grow
 from trimtab.planner.round.round import Round
-from trimtab.planner.round.waiting import nodes_in_use, place_waiting_pods, pods_that_wait, unused_since
+from trimtab.planner.round.waiting import UnusedNodes, place_waiting_pods, pods_that_wait
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityRequestOutcome
@@ -199,54 +199,15 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
     if not orders:
         return np.zeros(0, np.int32)
     answers = {(_key(one), one.uid): one for one in result.requests}
-    search, touched = (
-        _UselessNodes(this, {split.node_group for split in result.splits}),
-        list[pb.CapacityRequestAnswer](),
-    )
+    unused = UnusedNodes(this, pb.Decision.CAPACITY_REQUESTS, {split.node_group for split in result.splits})
+    touched = list[pb.CapacityRequestAnswer]()
     for order in orders:
-        nodes, coming = search.of(order)
         own = answers.get((order.name, order.uid))
-        for release in (result.release, *([own.release] if own is not None else ())) if nodes or coming else ():
-            release.nodes.extend(nodes)
-            release.nodes.sort()
-            if coming:
-                release.upcoming[order.node_group] += coming
-        if own is not None and (nodes or coming):
+        if unused.release(order, result.release, *([own.release] if own is not None else [])) and own is not None:
             touched.append(own)
     for own in {id(one): one for one in touched}.values():
         own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
     return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.release.nodes], np.int32)
-
-
-class _UselessNodes:
-    """Finds the unused nodes of one order after the other; those of an order are no other one's."""
-
-    def __init__(self, this: Round, grows: set[str]) -> None:
-        """grows : ids of the groups that get nodes for requests in this plan: what is to come of them may be these."""
-        self._snapshot = this.snapshot
-        self._growth = this.growth_of(pb.Decision.CAPACITY_REQUESTS)
-        self._in_use = nodes_in_use(this, this.simulation.state)
-        self._group_at = {group.id: number for number, group in enumerate(this.snapshot.groups)}
-        self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
-        self._grows = grows
-
-    def of(self, order: pb.NodeOrder) -> tuple[list[str], int]:
-        """Return the names of the nodes that have come, and how many are to come. No group gets below its minimum."""
-        if order.node_group not in self._group_at:
-            return [], 0
-        group = self._group_at[order.node_group]
-        most = min(order.count, self._above_min[group])
-        here = unused_since(self._snapshot, group, order.order_time.seconds, self._in_use)[:most]
-        coming = self._upcoming(group)
-        coming = coming[~self._in_use[coming]][: most - len(here)]
-        self._in_use[here] = self._in_use[coming] = True
-        self._above_min[group] -= len(here) + len(coming)
-        return [self._snapshot.nodes.name[node] for node in here.tolist()], len(coming)
-
-    def _upcoming(self, group: int) -> Int64:
-        """Return the nodes of a group that are to come; none if no decision has asked for upcoming nodes."""
-        is_known = group + 1 < len(self._growth.upcoming_offsets) and self._snapshot.groups[group].id not in self._grows
-        return self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
 
 
 def _sentence(one: pb.CapacityRequestAnswer) -> str:

@@ -19,7 +19,7 @@ from trimtab.planner.new_nodes.demand_sets import DemandSet
 from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.new_nodes.refusals import Refusals
 from trimtab.planner.new_nodes.sentences import OF_GROUP
-from trimtab.planner.round.waiting import nodes_in_use, unused_since
+from trimtab.planner.round.waiting import UnusedNodes
 from trimtab.planner.scale_up.plan import GangOutcome, Rejection, ScaleUpPlan
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, Snapshot
 from trimtab.reason_texts import PREDICATE_TEXTS
@@ -243,25 +243,7 @@ def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         return
     rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
     results = {one.group: one for one in decision.gangs if one.group in rejected}
-    taken = nodes_in_use(plan.context.request.round, plan.progress.state)
+    unused = UnusedNodes(plan.context.request.round, pb.Decision.SCALE_UP)
     for order in sorted(state.gang_orders, key=lambda one: (one.name, one.node_group)):
         if order.name in results:
-            _add_order(results[order.name], plan, order, taken)
-
-
-def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.NodeOrder, taken: Bool) -> None:
-    """Name the nodes of one order, and mark them as taken : bool[N'], in place."""
-    snapshot, growth = plan.context.request.snapshot, plan.context.request.growth
-    ids = [group.id for group in plan.progress.groups]
-    if order.node_group not in ids:
-        return
-    group = ids.index(order.node_group)
-    here = unused_since(snapshot, group, order.order_time.seconds, taken)[: order.count]
-    coming = growth.upcoming_of(group)
-    coming = coming[~taken[coming]][: order.count - len(here)]
-    taken[here] = taken[coming] = True
-    if len(here) or len(coming):
-        result.release.nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
-        result.release.nodes.sort()
-    if len(coming):
-        result.release.upcoming[order.node_group] = len(coming)
+            unused.release(order, results[order.name].release)

@@ -133,8 +133,6 @@ SAMPLED_GROUPS: Final = 32
 """Other groups that are packed then, because of their sizes."""
 REPACKED_GROUPS: Final = 4
 """Those that are packed in more than one order, because of their results in the first."""
-FEW_BY_GROUP: Final = 16
-"""Skip the group-by-group plan if it would place at most one in this many pods."""
 MOST_PRIORITIES: Final = 16
 """Priorities for which groups grow one after the other; pods of the lowest ones count as having the same."""
 SETTLING_ROUNDS: Final = 8

@@ -12,7 +12,7 @@ import numpy as np
 
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.similarity import ZONE_LABEL
-from trimtab.planner.model.tuning import FEW_BY_GROUP, MOST_PRIORITIES, SETTLING_ROUNDS
+from trimtab.planner.model.tuning import MOST_PRIORITIES, SETTLING_ROUNDS
 from trimtab.planner.new_nodes.cheapest_nodes import plan_whole
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.progress import PlanInProgress
@@ -86,53 +86,31 @@ class PlanAttempt:
         return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains, variant.without
 
     def run(self) -> ScaleUpPlan:
-        """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by
-        group.
+        """Return the plan; with CHEAPEST_PLAN, the plan for all pods at once, or that with zones chosen beforehand if
+        it is better, which is made where the other does not hold for them.
         """
         in_order = self.variant.by_priority or self.variant.smallest_first
         by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
         nobody = not (len(self.unplaced.left) or len(self.unplaced.placeholders))
         if self.given is not None or in_order or by_choice or nobody:
             return self._drafted(PlanMode.BY_GROUP)
-        return self._best_drafted()
-
-    def _best_drafted(self) -> ScaleUpPlan:
-        """Return the best of the plans for all pods at once, of which one with zones chosen beforehand is made where
-        the other does not hold for them, and of the plan made group by group."""
-        best, best_mode, mode = self._drafted(PlanMode.WHOLE), PlanMode.WHOLE, PlanMode.WHOLE
-        for another in (PlanMode.IN_ZONES, PlanMode.BY_GROUP):
-            if self._is_worth_trying(another, best):
-                found, mode = self._drafted(another), another
-                best, best_mode = (found, mode) if rating(found) < rating(best) else (best, best_mode)
-        if best_mode == mode:
-            return best
+        whole = self._drafted(PlanMode.WHOLE)
+        if not self._may_need_zones(whole):
+            return whole
+        in_zones = self._drafted(PlanMode.IN_ZONES)
+        if rating(in_zones) < rating(whole):
+            return in_zones
         # Amounts released by one plan are available to the other, as far as counters allow.
         self._return_to_room()
-        displaced = best.progress.replay(np.arange(len(best.progress.group_of)))
-        return self._drafted(best_mode) if len(displaced) else best
+        displaced = whole.progress.replay(np.arange(len(whole.progress.group_of)))
+        return self._drafted(PlanMode.WHOLE) if len(displaced) else whole
 
-    def _is_worth_trying(self, mode: PlanMode, found: ScaleUpPlan) -> bool:
-        if mode == PlanMode.BY_GROUP:
-            return not self.variant.fewest_nodes and not self._suffices(found)
+    def _may_need_zones(self, found: ScaleUpPlan) -> bool:
         chosen = any(choice.chosen is not None for choice in found.history.choices)
         zones = {labels.get(ZONE_LABEL) for labels in self.context.expanders.groups.labels} - {None}
         state = self.simulation.state
         bound = len(zones) > 1 and bool(bound_by_zones(state)[state.pod_class[self.unplaced.left]].any())
         return (chosen or bool(len(found.refusals.pods))) and bound and self.request.round.in_time()
-
-    def _suffices(self, found: ScaleUpPlan) -> bool:
-        """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
-        groups and nearly all pods are on their planned nodes."""
-        if not self.request.round.in_time():
-            return True
-        chosen = (choice.chosen for choice in found.history.choices)
-        otherwise = sum(option.packed.placed for option in chosen if option is not None)
-        nearly = otherwise * FEW_BY_GROUP <= len(self.unplaced.left)
-        return (
-            nearly
-            and not len(found.refusals.pods)
-            and len(found.progress.groups) > self.request.settings.search.packed_groups
-        )
 
     def _drafted(self, mode: PlanMode) -> ScaleUpPlan:
         self._return_to_room()

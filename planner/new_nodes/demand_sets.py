@@ -120,13 +120,11 @@ class DemandServer(Generic[Before, Shortage]):
         self._shortages: dict[tuple[object, ...], Shortage] = {}
         self._served_in: dict[tuple[object, ...], _ServedIn] = {}
 
-    def shortage_of_like(self, demand: DemandSet) -> Shortage | None:
-        """Return why a set like this one was not served, None if there was none."""
-        return self._shortages.get(self._likeness(demand))
-
     def serve(self, demand: DemandSet, domains: Sequence[Domain]) -> Shortage | None:
         """Give a set places in one of some domains, at least one; else change nothing, and return why."""
         placer, like = self._placer, self._likeness(demand)
+        if like in self._shortages:
+            return self._shortages[like]
         best = self._served_in.get(like) if len(domains) > 1 else None
         before, shortage, least = placer.checkpoint(), None, 0
         if best is not None:

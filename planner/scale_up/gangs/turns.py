@@ -8,7 +8,6 @@ is given to a later one. Pods beyond the minimum come with it, as far as limits 
 from collections.abc import Sequence, Set
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.progress import Checkpoint
 from trimtab.planner.new_nodes.refusals import Refusals, refuse
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
-from trimtab.planner.scale_up.gangs.demand import Turn, turns, turns_of_room
+from trimtab.planner.scale_up.gangs.demand import turns, turns_of_room
 from trimtab.planner.scale_up.gangs.report import in_several_domains, unplaceable, without_places
 from trimtab.planner.scale_up.plan import GangOutcome, PlanHistory, Rejection, ScaleUpPlan
 from trimtab.planner.simulation.state import SimulationState
@@ -68,24 +67,20 @@ class TurnDraft(Draft):
         displaced = self.unplaced.left[~np.isin(self.unplaced.left, pending.pods)]
         left = [self._serve(displaced)]
         in_turn = turns(self.request.snapshot, progress.packer.simulation, self.gangs, pending.pods)
-        for is_single, some in groupby(in_turn, lambda turn: turn.gang < 0):
-            group = list(some)
-            left += [self._single(turn.pods) for turn in group] if is_single else self._gangs(group)
-        left += self._room()
+        for at, pods in in_turn:
+            left.append(self._single(pods) if at < 0 else self._gang(at, pods))
+        for at, pods in turns_of_room(self.gangs, self.unplaced.held_back):
+            left.append(self._gang(at, pods))
+            if at not in self.rejections:
+                # From now on they count as other placeholders.
+                placeholders = np.concatenate([self.unplaced.placeholders, pods])
+                self.unplaced = self.unplaced._replace(placeholders=placeholders)
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
         refusals, settled = self._settle(np.concatenate([*left, self._grow(placeholders)]))
         self.planned = joined(self._plans)
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         outcome = GangOutcome(self.gangs, self.rejections, self._refuse_with_gangs(), self._domains())
         return ScaleUpPlan(self.context, self.unplaced, progress, history, refusals, settled, outcome)
-
-    def _room(self) -> list[Int32]:
-        """Place gangs of placeholders; those that are whole count as other placeholders from then on."""
-        found = turns_of_room(self.gangs, self.unplaced.held_back)
-        left = self._gangs(found)
-        whole = [turn.pods for turn in found if turn.gang not in self.rejections]
-        self.unplaced = self.unplaced._replace(placeholders=np.concatenate([self.unplaced.placeholders, *whole]))
-        return left
 
     def _single(self, pods: Int32) -> Int32:
         """Place single pods; return those for which nodes may be added and that are on none."""
@@ -108,59 +103,12 @@ class TurnDraft(Draft):
             self.planned = None
         return self._grow(left)
 
-    def _gangs(self, some: Sequence[Turn]) -> list[Int32]:
-        """Place gangs that follow each other; return their pods that are left and for which nodes may be added.
-
-        Several are placed at a time, twice as many each time, as long as all their pods get places: then each would get
-        them in its turn.
-        """
-        left, first, count = list[Int32](), 0, 1
-        while first < len(some):
-            together = self._before_domains(some[first : first + count])
-            if len(together) > 1 and self._all_placed(together):
-                first, count = first + len(together), 2 * count
-                continue
-            at, members = some[first]
-            left.append(self._gang(at, members))
-            first += 1
-            if at in self.rejections:
-                count = max(count // 4, 1)
-            elif not self.gangs[at].topology_key:
-                count = max(count, 2) if len(together) == 1 else 2 * max(count // 4, 1)
-        return left
-
-    def _before_domains(self, some: Sequence[Turn]) -> Sequence[Turn]:
-        """Return the first gangs of several, up to the first that a domain binds."""
-        bound = (number for number, turn in enumerate(some) if self.gangs[turn.gang].topology_key)
-        return some[: next(bound, len(some))]
-
-    def _all_placed(self, some: Sequence[Turn]) -> bool:
-        """Place gangs together if all their pods find places; else change nothing, and return False."""
-        if any(self._rejected_at_once(at, pods) for at, pods in some):
-            return False
-        before, pods = self.checkpoint(), np.concatenate([turn.pods for turn in some])
-        self._serve(pods)
-        if not len(self._without_place(pods)):
-            return True
-        self.return_to(before)
-        return False
-
     def _gang(self, at: int, members: Int32) -> Int32:
         """Place a gang, or reject it; return those of its pods that are left and for which nodes may be added.
 
         members : int32 its pending pods that scale-up serves, in the scheduler's order.
         """
-        gang, demand = self.gangs[at], self._demand(self.gangs[at], members)
-        rejection = self._rejected_at_once(at, members)
-        if rejection is None:
-            domains = self.domains.of(demand)
-            if domains is None:
-                rejection = in_several_domains(gang)
-            elif not domains:
-                detail = f"no node, and no new node of a group, has the label {gang.topology_key}"
-                rejection = Rejection(Reason.NO_DOMAIN_FITS, lacking=gang.need, detail=detail)
-            else:
-                rejection = self._server.serve(demand, domains)
+        gang, rejection = self.gangs[at], self._place_gang(at, members)
         if rejection is not None:
             self.rejections[at] = rejection
             self._not_served.append(members)
@@ -174,18 +122,22 @@ class TurnDraft(Draft):
         self._not_served.append(left)
         return NOBODY
 
-    def _demand(self, gang: Gang, members: Int32) -> DemandSet:
-        may_add = np.isin(members, self.adds_no_node, invert=True)
-        return DemandSet(gang.key, members, gang.need, may_add, gang.topology_key, gang.bound)
-
-    def _rejected_at_once(self, at: int, members: Int32) -> Rejection | None:
-        """Return the rejection of a gang for which no places need to be looked for."""
+    def _place_gang(self, at: int, members: Int32) -> Rejection | None:
+        """Place a gang in a domain; else change nothing, and return why."""
         gang = self.gangs[at]
         if at in self.dropped:
             return Rejection(Reason.NO_NODE_GROUP_FITS, detail=_DROPPED)
         if len(members) < max(gang.need, min(len(gang.pending), 1)):
             return unplaceable(gang, len(members))
-        return self._server.shortage_of_like(self._demand(gang, members))
+        may_add = np.isin(members, self.adds_no_node, invert=True)
+        demand = DemandSet(gang.key, members, gang.need, may_add, gang.topology_key, gang.bound)
+        domains = self.domains.of(demand)
+        if domains is None:
+            return in_several_domains(gang)
+        if not domains:
+            detail = f"no node, and no new node of a group, has the label {gang.topology_key}"
+            return Rejection(Reason.NO_DOMAIN_FITS, lacking=gang.need, detail=detail)
+        return self._server.serve(demand, domains)
 
     @property
     def state(self) -> SimulationState:

@@ -24,6 +24,7 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 
 class Checkpoint(NamedTuple):
@@ -246,3 +247,19 @@ class PlanInProgress:
         """Record placed pods."""
         self.pods = np.concatenate([self.pods, pods])
         self.nodes = np.concatenate([self.nodes, self.state.pod_node[pods].astype(np.int32)])
+
+
+def write_splits(progress: PlanInProgress, decision: pb.ScaleUpDecision | pb.CapacityRequestsDecision) -> None:
+    """Add the groups that grow to a decision, by id, and their price."""
+    groups, counts = np.unique(np.array(progress.group_of, np.int64), return_counts=True)
+    for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
+        row = progress.groups[group]
+        price = None if np.isnan(row.price_per_hour) else row.price_per_hour * count
+        decision.splits.add(
+            node_group=row.id,
+            current_size=row.target_size,
+            new_size=row.target_size + count,
+            max_size=row.max_size,
+            price_per_hour=price,
+        )
+        decision.price_per_hour += price or 0.0

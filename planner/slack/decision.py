@@ -16,7 +16,7 @@ from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, po
 from trimtab.planner.slack.answer import SlackOutcome, answer, summarize
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
-from trimtab.planner.slack.places import PlaceholderNames, arrange, held_gangs, placeholder_table
+from trimtab.planner.slack.places import arrange, held_gangs, placeholder_table
 from trimtab.planner.slack.rooms import Rooms, node_rooms
 from trimtab.planner.slack.sets import RequiredWithout, SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
@@ -35,7 +35,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     requests = object_requests(snapshot, settings.smaller_buffers, this.work.cache)
     required = required_sets(inputs, pool_parts, requests)
     table = placeholder_table(required.sets, required.sizes, previous, snapshot)
-    names = PlaceholderNames(table)
+    names = table.names()
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
     demand = RequiredWithout(inputs, pool_parts, table.sets)
     this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)

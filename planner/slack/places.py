@@ -10,9 +10,8 @@ a whole, on these nodes and new ones. O(N) for each gang and domain that amounts
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,40 +54,17 @@ class PlaceholderTable(NamedTuple):
         places = self.of_sets()
         return [(self.sets[at], places[at]) for at in self.by_name.tolist()]
 
+    def names(self) -> list[str]:
+        """Return the names of all placeholders."""
+        prefix = [f"{one.name}-" for one in self.sets]
+        of_set = np.repeat(np.arange(len(prefix)), np.diff(self.bounds)).tolist()
+        return [f"{prefix[at]}{number}" for at, number in zip(of_set, self.number.tolist(), strict=True)]
+
     def count_on(self, chosen: Bool) -> Int64:
         """Return how many placeholders of each set are chosen : bool[M]. int64[Q]."""
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
         counts: Int64 = np.diff(upto[self.bounds])
         return counts
-
-
-class PlaceholderNames(Sequence[str]):
-    """The names of the placeholders of a table, in its order; built on first use, rarely in a plan in which nothing
-    moves."""
-
-    def __init__(self, placeholder_table: PlaceholderTable) -> None:
-        self._table = placeholder_table
-
-    def __len__(self) -> int:
-        return len(self._table.number)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return self._made[at]
-
-    @cached_property
-    def _made(self) -> list[str]:
-        found: list[str] = []
-        numbers = [*map(str, self._table.number.tolist())]
-        for one, where in zip(self._table.sets, self._table.of_sets(), strict=True):
-            prefix = f"{one.name}-"
-            found += [prefix + number for number in numbers[where]]
-        return found
 
 
 class PlaceholderNodes(NamedTuple):

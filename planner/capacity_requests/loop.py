@@ -39,22 +39,10 @@ Outcome = pb.CapacityRequestOutcome
 
 
 class RequestRows(NamedTuple):
-    """A request, and the virtual pods of its sets that have not started. bounds : the first pod of each set, and the
-    end of the last one."""
+    """A request, and int32 the virtual pods of its sets that have not started."""
 
     request: AnsweredRequest
-    bounds: tuple[int, ...]
-
-    @property
-    def pods(self) -> Int32:
-        """All its virtual pods. int32."""
-        return np.arange(self.bounds[0], self.bounds[-1], dtype=np.int32)
-
-    @property
-    def sets(self) -> list[tuple[int, int]]:
-        """First pod and number of pods of each set that has any."""
-        pairs = zip(self.bounds[:-1], self.bounds[1:], strict=True)
-        return [(first, last - first) for first, last in pairs if last > first]
+    pods: Int32
 
 
 class ServedRequest(NamedTuple):
@@ -138,7 +126,7 @@ class CapacityLoop:
         one = self._rows[demand.key]
         if one.request.outcome == Outcome.BOOKED:
             return [_BOOKED]
-        found = [_LARGEST_FIRST, _SMALLEST_FIRST] if len(one.sets) > 1 else [_LARGEST_FIRST]
+        found = [_LARGEST_FIRST, _SMALLEST_FIRST] if sum(map(bool, one.request.missing)) > 1 else [_LARGEST_FIRST]
         is_local = self.state.local_class[self.state.pod_class[demand.pods]].all()
         return found if is_local else [*found, _ON_NEW_NODES]
 

@@ -68,7 +68,12 @@ def answered_requests(snapshot: Snapshot, settings: CapacityRequestSettings, now
     if not settings.enabled or not served:
         return ()
     consumers = _consumers(snapshot, {one.key for one in served})
-    found = [_answered(one, settings, consumers.get(one.key, {}), now_s) for one in asking(served)]
+    found = list[AnsweredRequest]()
+    for one in asking(served):
+        own = consumers.get(one.key, {})
+        started = sum(own.values())
+        outcome = _outcome(one, settings, started, now_s)
+        found.append(AnsweredRequest(one, settings.kind(one.class_name), started, _missing(one, own), outcome))
     found.sort(key=lambda one: (one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key))
     return tuple(_within_bound(found))
 
@@ -123,16 +128,6 @@ def those_that_name(snapshot: Snapshot, pods: Bool, keys: Set[str]) -> Bool:
         name = snapshot.specs[columns.spec[row]].capacity_request
         found[row] = f"{snapshot.strings[columns.namespace[row]]}/{name}" in keys
     return found
-
-
-def _answered(
-    one: CapacityRequest, settings: CapacityRequestSettings, consumers: Mapping[PodRequirements, int], now_s: int
-) -> AnsweredRequest:
-    started = sum(consumers.values())
-    missing = _missing(one, consumers)
-    return AnsweredRequest(
-        one, settings.kind(one.class_name), started, missing, _outcome(one, settings, started, now_s)
-    )
 
 
 def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
@@ -192,7 +187,8 @@ def lack_of(progress: PlanInProgress, left: Int32, order: Int32, pod_count: int,
     helping = [at for at, group in enumerate(groups) if reasons[group.id] == NodeGroupReason.NOT_EVALUATED]
     if helping:
         bound = min(int(limits.may_add[helping].sum()), progress.spare_nodes_left)
-        why = f"{_groups(len(helping))} may get {bound} more nodes at most, which do not hold all of them"
+        those = "the one node group that helps" if len(helping) == 1 else f"the {len(helping)} node groups that help"
+        why = f"{those} may get {bound} more nodes at most, which do not hold all of them"
         then = limits.reasons_when_full()
         for at in helping:
             reasons[groups[at].id] = int(then[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)
@@ -215,10 +211,6 @@ def _why_groups(progress: PlanInProgress, left: Int32) -> tuple[dict[str, int], 
         if fails[kind[at], at]:
             failed[name] = int(found.predicate[kind[at], at])
     return reasons, failed
-
-
-def _groups(count: int) -> str:
-    return "the one node group that helps" if count == 1 else f"the {count} node groups that help"
 
 
 def _why_nodes(simulation: Simulation, pod: int, order: Int32) -> str:

@@ -15,8 +15,7 @@ from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeholder_gangs
-from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
+from trimtab.planner.scale_up.gangs.plan import plan_with_gangs, waiting_placeholder_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import RepackedNodes, in_cheaper_groups, may_shrink, repackings
@@ -89,7 +88,8 @@ def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> 
 
 def _with_gangs(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
     request = context.request
-    gangs = waiting_gangs(gangs_of(request.snapshot, request.cache)) + waiting_placeholder_gangs(request.round)
+    waiting = [gang for gang in gangs_of(request.snapshot, request.cache) if len(gang.pending)]
+    gangs = waiting + waiting_placeholder_gangs(request.round)
     if not gangs:
         return _best(context, simulation, start)
     return plan_with_gangs(context, simulation, start, gangs, _best)

@@ -23,7 +23,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import remove, revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import OPEN, SimulationState
-from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
+from trimtab.planner.slack.objects import PlaceholderSet, SizeColumns
 from trimtab.planner.slack.state import PreviousSets
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY

@@ -12,13 +12,15 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.tuning import TOLERANCE
+from trimtab.planner.model.values import PodGroup
 from trimtab.planner.new_nodes.demand_sets import NOBODY, TopologyDomains
 from trimtab.planner.new_nodes.refusals import refuse
 from trimtab.planner.placement.waiting import places, unplaced
+from trimtab.planner.round.round import Round
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import pods_in_gangs
-from trimtab.planner.scale_up.gangs.turns import TurnDraft
+from trimtab.planner.scale_up.gangs.turns import TurnDraft, pending_pods_of
+from trimtab.planner.scale_up.pending import PodsInGangs
 from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan
 from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
@@ -27,10 +29,29 @@ from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
 
 BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 """Returns the best plan for all pending pods, as if there were no gangs."""
+
+
+def waiting_placeholder_gangs(this: Round) -> list[Gang]:
+    """Return the gangs of placeholders that wait for room: all of such a gang have places, or none has."""
+    pod_node, room = this.simulation.state.pod_node, this.room
+    first, found = len(pod_node) - len(room.names), []
+    for one in room.gangs:
+        pods = np.arange(first + room.bounds[one.set], first + room.bounds[one.set + 1], dtype=np.int32)
+        if (pod_node[pods] == NO_NODE).all():
+            group = PodGroup(one.namespace, one.name, one.name, "", len(pods), one.topology_key)
+            found.append(Gang(one.namespace, one.name, group, pods, NOBODY, 0, 0, (), is_room=True))
+    return found
+
+
+def pods_in_gangs(gangs: Sequence[Gang], *, serve_optional: bool) -> PodsInGangs:
+    """Return the pods that the scheduler holds, and those beyond a minimum that runs. serve_optional : nodes are added
+    for these, too."""
+    optional = () if serve_optional else (gang for gang in gangs if not (gang.held or gang.need or gang.is_room))
+    return PodsInGangs(pending_pods_of(gang for gang in gangs if gang.held), NOBODY, pending_pods_of(optional))
 
 
 def plan_with_gangs(

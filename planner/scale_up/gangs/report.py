@@ -20,7 +20,7 @@ from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.new_nodes.refusals import OF_GROUP, Refusals
 from trimtab.planner.round.waiting import UnusedNodes
 from trimtab.planner.scale_up.plan import GangOutcome, Rejection, ScaleUpPlan
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -72,7 +72,8 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
     state, count = plan.progress.state, len(gang.pending)
     request = plan.context.request
     ahead = request.round.settings.gangs.count_missing
-    is_missing = _missing(request.snapshot, gang) if ahead else np.zeros(count, bool)
+    uid, pending = request.snapshot.pods.uid, gang.pending.tolist()
+    is_missing = np.array([ahead and uid.get(pod).startswith(MISSING_UID) for pod in pending], bool)
     result = pb.GangResult(
         group=gang.key,
         min_count=gang.min_count,
@@ -95,13 +96,6 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
     if not rejection.reason and len(on) < count:
         result.detail = f"{counted(count - len(on), 'pod')} beyond its minimum without a place"
     return result
-
-
-def _missing(snapshot: Snapshot, gang: Gang) -> Bool:
-    """Return which pending pods of a gang do not exist yet. bool[pending]."""
-    uid = snapshot.pods.uid
-    found = [uid.get(pod).startswith(MISSING_UID) for pod in gang.pending.tolist()]
-    return np.array(found, bool)
 
 
 def _held(gang: Gang, existing_count: int) -> str:

@@ -1,11 +1,12 @@
-"""One plan made in turn: gangs and runs of single pods get their places one after the other, in the scheduler's order.
+"""One plan made in turn: gangs and runs of single pods get their places one after the other, as kube-scheduler pops
+them: by priority, then by age.
 
 A gang gets places for its minimum, on nodes that are there and on new ones of any groups together, or none: then all
 that was tried for it is undone, and its turn is over (`trimtab.planner.new_nodes.demand_sets`). Nothing that one needs
 is given to a later one. Pods beyond the minimum come with it, as far as limits allow; so they count like single pods.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -14,23 +15,32 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, Reason
 from trimtab.planner.facts.nodes import group_prices, total
-from trimtab.planner.model.tuning import MANY_GANGS
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.tuning import MANY_GANGS, SINGLE_POD_RUNS
 from trimtab.planner.new_nodes.demand_sets import NOBODY, DemandServer, DemandSet, Domain, PlacedSet, TopologyDomains
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.progress import Checkpoint
 from trimtab.planner.new_nodes.refusals import Refusals, refuse
+from trimtab.planner.placement.waiting import in_order, priorities
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
-from trimtab.planner.scale_up.gangs.demand import turns, turns_of_room
 from trimtab.planner.scale_up.gangs.report import in_several_domains, unplaceable, without_places
 from trimtab.planner.scale_up.plan import GangOutcome, PlanHistory, Rejection, ScaleUpPlan
+from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 _DROPPED: Final = "its pods keep each other, or others, from their places once all new nodes are there"
 _FOR_ALL, _FOR_NEEDED = 0, 1
 """Ways of placing a gang."""
+
+
+class Turn(NamedTuple):
+    """Pods that take their turn together. gang : position among the gangs, -1 = single pods; pods : int32."""
+
+    gang: int
+    pods: Int32
 
 
 class _DraftCheckpoint(NamedTuple):
@@ -209,3 +219,38 @@ class TurnDraft(Draft):
         self.progress.return_to(before.progress)
         del self.choices[before.choices :], self._plans[before.planned :]
         self.reasons = before.reasons.copy()
+
+
+def turns_of_room(gangs: Sequence[Gang], left: Int32) -> list[Turn]:
+    """Return the turns of gangs of placeholders, in their order. left : int32 placeholders without a place."""
+    return [Turn(at, gang.pending[np.isin(gang.pending, left)]) for at, gang in enumerate(gangs) if gang.is_room]
+
+
+def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
+    """Return the turns of all pending : int32 pods, first the one that comes first; single pods in the usual order;
+    none of placeholders."""
+    together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together and not gang.is_room]
+    units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
+    single = pending[~np.isin(pending, pending_pods_of(gang for _, gang in together))]
+    priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS
+    found, taken = list[Turn](), np.zeros(len(single), bool)
+    is_pending = np.zeros(len(simulation.state.pod_node), bool)
+    is_pending[pending] = True
+    runs_of: dict[int, int] = {}
+    for minus_priority, at_ns, _, at in units:
+        level = -minus_priority
+        more_important = ~taken & (priority > level)
+        older = ~taken & (priority == level) & (since_ns < at_ns)
+        if older.any():
+            runs_of[level] = runs_of.get(level, 0) + 1
+            more_important |= older & (runs_of[level] < SINGLE_POD_RUNS)
+        if more_important.any():
+            found.append(Turn(-1, in_order(simulation, single[more_important])))
+            taken |= more_important
+        found.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
+    return [*found, Turn(-1, in_order(simulation, single[~taken]))]
+
+
+def pending_pods_of(gangs: Iterable[Gang]) -> Int32:
+    """Return the pending pods of several gangs."""
+    return np.concatenate([NOBODY, *(gang.pending for gang in gangs)]).astype(np.int32)

@@ -1,6 +1,6 @@
 """A plan for the waiting pods: which groups grow, where pods are, why others are left, and how it was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from trimtab.planner.placement.waiting import place_where, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods
-from trimtab.planner.simulation.build import branch
+from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
@@ -128,6 +128,24 @@ class ScaleUpPlan(NamedTuple):
             return self.context.request.snapshot.pod_keys(pods)
         known = iter(self.context.request.snapshot.pod_keys(pods[pods < pod_count]))
         return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
+
+
+def better_of(
+    first: ScaleUpPlan,
+    simulation: Simulation,
+    start: int,
+    make: Callable[[Simulation], ScaleUpPlan],
+    is_better: Callable[[ScaleUpPlan], bool],
+) -> ScaleUpPlan:
+    """Return another plan, made in a copy of the simulation, if it is better than the first, else this one; the moves
+    of the plan returned are in the simulation. start : mark before anything is placed."""
+    other = simulation._replace(state=branch(simulation.state))
+    revert(other.state, start)
+    plan = make(other)
+    if not is_better(plan):
+        return first
+    go_over_to(simulation.state, other.state)
+    return plan
 
 
 def rating(plan: ScaleUpPlan) -> tuple[int, int, float, int]:

@@ -21,15 +21,15 @@ from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
 from trimtab.planner.scale_up.gangs.turns import TurnDraft, pending_pods_of
 from trimtab.planner.scale_up.pending import PodsInGangs
-from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan
+from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, better_of
 from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
-from trimtab.planner.simulation.build import Simulation, branch, go_over_to
+from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import NO_NODE
 
 BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 """Returns the best plan for all pending pods, as if there were no gangs."""
@@ -72,7 +72,7 @@ def plan_with_gangs(
                 gangs=GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
             )
     plan = _in_turn(context, simulation, start, gangs, domains)
-    return _planned_together(plan, simulation, start, domains, best) or plan
+    return _planned_together(plan, simulation, start, domains, best)
 
 
 def _needs_turn(context: ScaleUpContext, gang: Gang) -> bool:
@@ -137,7 +137,7 @@ def _in_turn(
 def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
     """Return a plan in which the pods of rejected gangs no longer count as pending."""
     assert plan.gangs is not None
-    rejected = _rejected_pods(plan)
+    rejected = plan.gangs.refusals.pods
     unplaced, pending = plan.unplaced, plan.unplaced.pending
     keep = ~np.isin(pending.pods, rejected)
     unplaced = unplaced._replace(
@@ -148,17 +148,11 @@ def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
     return plan._replace(unplaced=unplaced)
 
 
-def _rejected_pods(plan: ScaleUpPlan) -> Int32:
-    """Return the pods that have no place because of their gangs. int32."""
-    assert plan.gangs is not None
-    return plan.gangs.refusals.pods
-
-
 def _planned_together(
     plan: ScaleUpPlan, simulation: Simulation, start: int, domains: TopologyDomains, best: BestPlan
-) -> ScaleUpPlan | None:
-    """Return the plan for all pods that a plan serves, made together, with its moves in the simulation; None if it is
-    not better, or a gang would not be whole."""
+) -> ScaleUpPlan:
+    """Return the plan for all pods that a plan serves, made together, if it is better and every gang is whole; else
+    this plan. The moves of the plan returned are in the simulation."""
     assert plan.gangs is not None
     context, outcome = plan.context, plan.gangs
     served = [gang for at, gang in enumerate(outcome.gangs) if gang.is_bound_together and at not in outcome.rejections]
@@ -167,14 +161,15 @@ def _planned_together(
         or not plan.progress.group_of
         or not context.request.round.in_time()
     ):
-        return None
+        return plan
     named = context.request.settings.expanders
-    context = context._replace(gangs=context.gangs._replace(rejected=_rejected_pods(plan)))
+    context = context._replace(gangs=context.gangs._replace(rejected=outcome.refusals.pods))
     before = worth(plan)
-    other = simulation._replace(state=branch(simulation.state))
-    revert(other.state, start)
-    found = best(context, other, start)
-    if _broken(found, served, domains) or not is_better(worth(found), before, named):
-        return None
-    go_over_to(simulation.state, other.state)
-    return found._replace(gangs=outcome)
+
+    def make(other: Simulation) -> ScaleUpPlan:
+        return best(context, other, start)._replace(gangs=outcome)
+
+    def is_whole_and_better(together: ScaleUpPlan) -> bool:
+        return not _broken(together, served, domains) and is_better(worth(together), before, named)
+
+    return better_of(plan, simulation, start, make, is_whole_and_better)

@@ -20,7 +20,7 @@ from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.settings.search import BEST
-from trimtab.planner.model.tuning import MANY_REQUESTS
+from trimtab.planner.model.tuning import MANY_SETS
 from trimtab.planner.new_nodes.cheapest_nodes import place_all
 from trimtab.planner.new_nodes.demand_sets import EVERYWHERE, NOBODY, DemandServer, DemandSet, Domain, PlacedSet
 from trimtab.planner.new_nodes.progress import Checkpoint, PlanInProgress
@@ -68,7 +68,7 @@ class CapacityLoop:
         self, this: Round, settings: CapacityRequestSettings, rows: Sequence[RequestRows], waiting: Bool
     ) -> None:
         self.this, self.settings, self._waiting = this, settings, waiting
-        self._rows = {one.request.request.key: one for one in rows}
+        self._rows = {row.request.request.key: row for row in rows}
         self.simulation, self.growth = this.simulation, this.growth_of(pb.Decision.CAPACITY_REQUESTS)
         templates, limits = room_to_grow(this, settings.scale_up)
         where = places(self.simulation, this.ready & ~this.leaving, self.growth.upcoming)
@@ -76,7 +76,7 @@ class CapacityLoop:
         self.progress = PlanInProgress(packer(self.simulation, self.growth), groups, labels, limits, where)
         self._unready = np.flatnonzero(~this.ready & ~this.leaving).astype(np.int32)
         search = settings.scale_up.search
-        if len(rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
+        if len(rows) > MANY_SETS and search.replacement_work < BEST.replacement_work:
             search = search.for_one_of_many(0)
         request = self.state.resources.request
         self._size = (request / np.maximum(request.max(axis=0, initial=1), 1)).max(axis=1, initial=0.0)
@@ -96,39 +96,39 @@ class CapacityLoop:
     def run(self) -> list[ServedRequest]:
         """Serve all; the moves stay. Raises MoveLogFullError."""
         rows = [*self._rows.values()]
-        booked = [self._serve(one) for one in asking(rows, every=1) if one.request.outcome == Outcome.BOOKED]
+        booked = [self._serve(row) for row in asking(rows, every=1) if row.request.outcome == Outcome.BOOKED]
         pending = pods_that_wait(self.this.snapshot, self.this.settings.expendable_priority)
         place_waiting_pods(self.this, pb.Decision.CAPACITY_REQUESTS, pending[~self._waiting[pending]])
         self.progress.commit()
-        return booked + [self._serve(one) for one in asking(rows, every=1) if one.request.outcome != Outcome.BOOKED]
+        return booked + [self._serve(row) for row in asking(rows, every=1) if row.request.outcome != Outcome.BOOKED]
 
-    def _serve(self, one: RequestRows) -> ServedRequest:
+    def _serve(self, row: RequestRows) -> ServedRequest:
         """Give a request all of its room, or none; the moves stay for good."""
-        request, first = one.request, len(self.group_of)
-        may_add = np.full(len(one.pods), request.kind == Kind.ATOMIC_SCALE_UP)
-        of_class = self.state.pod_class[one.pods]
-        pods = one.pods[np.lexsort((one.pods, -self._size[of_class], self.state.local_class[of_class]))]
+        request, first = row.request, len(self.group_of)
+        may_add = np.full(len(row.pods), request.kind == Kind.ATOMIC_SCALE_UP)
+        of_class = self.state.pod_class[row.pods]
+        pods = row.pods[np.lexsort((row.pods, -self._size[of_class], self.state.local_class[of_class]))]
         lack = self._server.serve(DemandSet(request.request.key, pods, len(pods), may_add), [EVERYWHERE])
         self.progress.commit()
         is_booked = request.outcome == Outcome.BOOKED
         if lack is not None:
             is_final = request.request.no_retry and request.kind == Kind.CHECK_CAPACITY
             outcome = Outcome.REVOKED if is_booked else Outcome.FAILED if is_final else Outcome.NOT_FOUND
-            return ServedRequest(request, outcome, one.pods[:0], range(0), lack)
+            return ServedRequest(request, outcome, row.pods[:0], range(0), lack)
         outcome = Outcome.COMING if self.settings.when_ready else Outcome.PROVISIONED
-        if (self.state.pod_node[one.pods] < self.simulation.node_count).all():
+        if (self.state.pod_node[row.pods] < self.simulation.node_count).all():
             outcome = Outcome.FOUND
         new_nodes = range(first, len(self.group_of))
-        return ServedRequest(request, Outcome.BOOKED if is_booked else outcome, one.pods, new_nodes)
+        return ServedRequest(request, Outcome.BOOKED if is_booked else outcome, row.pods, new_nodes)
 
     def ways(self, demand: DemandSet) -> list[int]:
         """Return the ways of placing a request."""
-        one = self._rows[demand.key]
-        if one.request.outcome == Outcome.BOOKED:
+        request = self._rows[demand.key].request
+        if request.outcome == Outcome.BOOKED:
             return [_BOOKED]
-        found = [_LARGEST_FIRST, _SMALLEST_FIRST] if sum(map(bool, one.request.missing)) > 1 else [_LARGEST_FIRST]
+        ways = [_LARGEST_FIRST, _SMALLEST_FIRST] if sum(map(bool, request.missing)) > 1 else [_LARGEST_FIRST]
         is_local = self.state.local_class[self.state.pod_class[demand.pods]].all()
-        return found if is_local else [*found, _ON_NEW_NODES]
+        return ways if is_local else [*ways, _ON_NEW_NODES]
 
     def place(self, demand: DemandSet, domain: Domain, way: int) -> PlacedSet:  # noqa: ARG002
         """Place the pods of a request on nodes that exist, are coming or were opened before, then on new ones."""

@@ -33,9 +33,9 @@ TRIAL_ROWS: Final = 300
 the time."""
 ASCENT_STEPS: Final = 60
 """Steps of the ascent of prices, besides its starting points. The bound hardly rises after some dozens."""
-MANY_GANGS: Final = 32
-"""Gangs from which on the new nodes of each are found without a search for a better plan: about 3 ms for each instead
-of 20. The plan made together, if limits allow one, is searched for as usual."""
+MANY_SETS: Final = 32
+"""Sets of pods that get places together from which on the new nodes of each are planned quickly: about 3 ms for each
+instead of 20. Plans for pods of one class are the cheapest anyway, and gangs planned together are searched as usual."""
 
 # Guesses: the cheapest new nodes
 NODE_COST: Final = 1e-6
@@ -149,8 +149,6 @@ REPACKINGS_PER_GROUP: Final = 4
 """For how many successive nodes of one group there are as many checks (pods times nodes) as for one."""
 WITHOUT_WORK: Final = 4
 """What a plan without one of the groups takes of the budget of variants, as a multiple of others."""
-MANY_REQUESTS: Final = 32
-"""Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 
 # Guesses: scale-down
 STABILITY_MARGIN: Final = 0.05

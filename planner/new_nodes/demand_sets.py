@@ -220,8 +220,8 @@ class TopologyDomains:
         group = np.full(len(values.of_node), NO_DOMAIN, np.int64)
         group[opened] = group_of
         is_new = group[nodes] >= 0
-        found = np.where(is_new, take_or(values.of_group, group[nodes], NO_DOMAIN), values.of_node[nodes])
-        return sorted({values.names[one] if one >= 0 else "" for one in found.tolist()})
+        value = np.where(is_new, take_or(values.of_group, group[nodes], NO_DOMAIN), values.of_node[nodes])
+        return sorted({values.names[at] if at >= 0 else "" for at in value.tolist()})
 
     def _of_key(self, key: str) -> _Values:
         if key in self._values:
@@ -229,12 +229,12 @@ class TopologyDomains:
         snapshot = self._simulation.snapshot
         by_set = values_by_label_set(snapshot, key)
         values = [by_set[at] for at in snapshot.nodes.label_set.tolist()]
-        for one in self._simulation.virtual.nodes:
-            value = dict(one.template.labels).get(key) if one.is_open and key != HOSTNAME else None
-            values += [value] * len(one.names)
+        for nodes in self._simulation.virtual.nodes:
+            value = dict(nodes.template.labels).get(key) if nodes.is_open and key != HOSTNAME else None
+            values += [value] * len(nodes.names)
         new = [None if key == HOSTNAME else labels.get(key) for labels in self._labels]
         names = sorted({*filter(None, values), *filter(None, new)})
         rank: dict[str | None, int] = {name: at for at, name in enumerate(names)}
-        of_node, of_group = (np.array([rank.get(one, NO_DOMAIN) for one in some], np.int64) for some in (values, new))
+        of_node, of_group = (np.array([rank.get(value, NO_DOMAIN) for value in of], np.int64) for of in (values, new))
         self._values[key] = _Values(names, of_node, of_group)
         return self._values[key]

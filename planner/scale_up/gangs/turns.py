@@ -16,7 +16,7 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang, Reason
 from trimtab.planner.facts.nodes import group_prices, total
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.model.tuning import MANY_GANGS, SINGLE_POD_RUNS
+from trimtab.planner.model.tuning import MANY_SETS, SINGLE_POD_RUNS
 from trimtab.planner.new_nodes.demand_sets import NOBODY, DemandServer, DemandSet, Domain, PlacedSet, TopologyDomains
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.progress import Checkpoint
@@ -60,10 +60,9 @@ class TurnDraft(Draft):
     ) -> None:
         is_whole = attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN
         super().__init__(attempt, PlanMode.WHOLE if is_whole else PlanMode.BY_GROUP)
-        if sum(gang.is_bound_together for gang in gangs) > MANY_GANGS:
+        if sum(gang.is_bound_together for gang in gangs) > MANY_SETS:
             settings = self.request.settings
-            search = replace(settings.search, programme_entries=0, improves=False)
-            light = self.request._replace(settings=replace(settings, search=search))
+            light = self.request._replace(settings=replace(settings, search=settings.search.for_one_of_many(0)))
             self.request, self.context = light, self.context._replace(request=light)
         self.gangs, self.dropped, self.domains = gangs, dropped, domains
         self.rejections: dict[int, Rejection] = {}

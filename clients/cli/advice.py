@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Final
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
 from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.levers.requests import requests_above_use
 from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.terminal import progress
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -43,16 +43,11 @@ def find_advice(
 
     Errors: UsageError for a damaged cluster, and those of the planner.
     """
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("planning changes", total=options.most_plans)
-
-        def show(done: int, most: int) -> None:
-            bar.update(task, completed=done, total=most)
-
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with progress("planning changes", *columns, total=options.most_plans) as show:
+        told = replace(options, progress=lambda done, most: show(completed=done, total=most))
         try:
-            return advise(planner, view, request, answer, replace(options, progress=show))
+            return advise(planner, view, request, answer, told)
         except (IndexError, ValueError) as error:
             raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error
 

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, TimeElapsedColumn
 
 from trimtab.clients.cli.blocks import Table, rows
 from trimtab.clients.cli.command_options import ReplayOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
+from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.cli.terminal import table_on_terminal
+from trimtab.clients.cli.terminal import progress, table_on_terminal
 from trimtab.clients.in_process_planner import choose_option
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.planner_client import PlannerLink
@@ -49,17 +49,15 @@ def replay(options: ReplayOptions) -> None:
         raise UsageError(f"{file}: there is no such file")
     differences: list[Difference] = []
     count = 0
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with open_link(options.planner) as link, open_input(file) as opened:
         if not is_recording(opened.peek(4)):
             raise UsageError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            is_seekable = file != STANDARD_INPUT and opened.seekable()
-            task = bar.add_task("replaying", total=file.stat().st_size if is_seekable else None)
+        is_seekable = file != STANDARD_INPUT and opened.seekable()
+        size = file.stat().st_size if is_seekable else None
+        with progress("replaying", BarColumn(), DownloadColumn(), TimeElapsedColumn(), total=size) as show:
             for count, found in enumerate(_replayed(link, read_rounds(shown(file), opened)), start=1):
                 differences.extend(Difference(count, *one) for one in found)
-                bar.update(task, completed=opened.tell() if is_seekable else None)
+                show(completed=opened.tell() if is_seekable else None)
     if count == 0:
         raise UsageError(
             f"{shown(file)}: this recording has no rounds; record with `trimtab record` or `trimtab run --record`"

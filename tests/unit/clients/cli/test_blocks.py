@@ -14,10 +14,12 @@ from rich.console import Console
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.builders.demo import ready, shot
 from tests.builders.replacement import WEB, group, web
 from tests.builders.screens import cluster_objects, planned
 from trimtab.clients.cli import advise, fit
 from trimtab.clients.cli.advice import advice_beside
+from trimtab.clients.cli.answers.actuation import status_blocks
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import plan_page
 from trimtab.clients.cli.blocks import (
@@ -36,6 +38,11 @@ from trimtab.clients.cli.blocks import (
     Table,
     plain_text,
 )
+from trimtab.clients.cli.demo.burst import DemoBurst
+from trimtab.clients.cli.demo.evidence import Witness
+from trimtab.clients.cli.demo.loop import Crash, Story
+from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
+from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
 from trimtab.clients.cli.explain import command
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
@@ -46,7 +53,7 @@ from trimtab.clients.cli.simulate import command as simulate
 from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page, table_on_terminal
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
 D = plan_pb2.Decision
@@ -144,8 +151,24 @@ def several(folder: Path) -> AnswerPage:
     return clusters_page([one, other, failed], with_pictures=True)
 
 
+def demo(answer: PlanAnswer) -> AnswerPage:
+    """Return all that the demo says of a cluster in which a node was removed, and of an actuator that is at work."""
+    before = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2"))
+    after = shot(k8s.node("n2"), ready("c", "n2"), ready("b", "n2"))
+    burst = DemoBurst(after, before, after, peak_answer=answer, grown={"a": (1, 3)}, price_per_hour=4.5, served_s=7.0)
+    crash = Crash(frozenset({"n1"}), 1, 2.5)
+    ended = {"n1": actuator_pb2.NodeDeletion(node="n1", state=actuator_pb2.DeletionState.DELETED)}
+    story = Story(before, after, Witness(before), {"n1"}, ended, [answer], crash, answer, burst)
+    told = (compared_with_recorded(answer, RecordedAnswers("Cluster Autoscaler 1.36", 9, 1, 2.0, 3)),)
+    status = actuator_pb2.ActuatorStatus(recent_evictions=[{"namespace": "shop", "name": "web-1", "node": "n1"}])
+    status.deletions.add(node="n1", drain=True, state=actuator_pb2.DeletionState.DRAINING, pods_total_count=4)
+    status.node_groups.add(id="a", instance_count=3, target_size=5, max_size=9, price_per_hour=0.5)
+    status.replacements.add(stage=actuator_pb2.ReplacementStage.DONE, achieved_saving_per_hour=0.75)
+    return AnswerPage("Demo", (*first_answer(answer), *told, *judge(story).blocks, *status_blocks(status, 60.0)))
+
+
 def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("a", "b", "c")]
+    folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for one in folders:
         one.mkdir()
     decision = RecordedDecision("d-1", "2026-03-01", "scale-up", "pool-a grows", (("cost", "0.50 an hour more"),))
@@ -154,6 +177,7 @@ def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_pat
         plan_page(replaced(folders[0]), with_pictures=True),
         plan_page(blocked(folders[1]), with_pictures=True),
         several(folders[2]),
+        demo(blocked(folders[3])),
         AnswerPage(
             "Over time", (DecisionList("Decisions", (decision,)), Chart("Pending pods", "Between 0 and 3.", "{}"))
         ),

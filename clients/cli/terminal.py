@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -29,7 +30,7 @@ from trimtab.clients.cli.blocks import (
     Style,
     Table,
 )
-from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.output import PIPED_WIDTH, SafeConsole, stderr_console
 
 _STYLES = {NOW: "bold green", "later": "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
 _BAR = 5
@@ -57,6 +58,14 @@ def print_blocks(console: Console, blocks: Iterable[Block], *, verbose: bool = F
     """Print some blocks."""
     for part in printed(blocks, verbose=verbose):
         console.print(part)
+
+
+def text_of(page: AnswerPage) -> str:
+    """Return a page as plain text, as wide as in a pipe."""
+    console = SafeConsole(file=StringIO(), width=PIPED_WIDTH, highlight=False, emoji=False)
+    with console.capture() as found:
+        print_page(console, page)
+    return "\n".join(line.rstrip() for line in found.get().splitlines())
 
 
 def print_command(console: Console, text: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from google.protobuf.duration_pb2 import Duration
 
-from trimtab.clients.cli.advice import advice_beside
+from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.blocks import Sentence, Style
@@ -180,7 +180,7 @@ def _play(
 
     def show(request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
         if not chapter.brief:
-            advice = advice_beside(planner, answer.view, request, answer.response, None)
+            advice = find_advice(planner, answer.view, request, answer.response, advice_options(is_brief=True))
             screen.show(*first_answer(replace(answer, advice=advice)))
         if recorded:
             screen.show(compared_with_recorded(answer, recorded))

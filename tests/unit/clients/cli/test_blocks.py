@@ -18,7 +18,7 @@ from tests.builders.demo import ready, shot
 from tests.builders.replacement import WEB, group, web
 from tests.builders.screens import cluster_objects, planned
 from trimtab.clients.cli import advise, fit
-from trimtab.clients.cli.advice import advice_beside
+from trimtab.clients.cli.advice import advice_options
 from trimtab.clients.cli.answers.actuation import status_blocks
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import plan_page
@@ -52,7 +52,6 @@ from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
 from trimtab.clients.cli.simulate import command as simulate
 from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page, table_on_terminal
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
@@ -63,16 +62,10 @@ def asked(folder: Path, objects: list[object], *decisions: "D.Code.ValueType", p
     """Return the answer of a planner, with advice, all rows shown."""
     file = folder / "prices.csv"
     file.write_text(prices)
-    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(file,) if prices else ())
-    request = options.request()
-    request.decisions.extend(decisions)
-    snapshot = options.cluster(request)
-    view = ClusterView(snapshot)
+    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(file,) if prices else (), verbose=True)
+    asked = options.ask(decisions)
     with open_planner(None) as planner:
-        response = planner.plan(snapshot, request)
-        advice = advice_beside(planner, view, request, response, None)
-    now_ns, given = request.now.ToNanoseconds(), options.prices_of_file
-    return PlanAnswer(response, view, request.settings, now_ns, True, given, advice=advice)
+        return asked.plan(planner, advice_options(is_brief=True))
 
 
 def replaced(folder: Path) -> PlanAnswer:

@@ -14,9 +14,10 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.advice import changes_of
 from trimtab.clients.cli.answers.scale_down import headline
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, rows, without_empty_columns
-from trimtab.clients.cli.output import Format, note, print_document, stdout_console
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.printing import print_found
 from trimtab.clients.cli.several_clusters import (
     MOST_ADVICE,
     PlannedCluster,
@@ -27,7 +28,6 @@ from trimtab.clients.cli.several_clusters import (
     refuse_failed,
     worth,
 )
-from trimtab.clients.cli.terminal import print_page
 from trimtab.prices import HOURS_A_MONTH, behind_amount
 
 Json = dict[str, Any]
@@ -38,10 +38,8 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     """Print the advice on a plan over the cluster, or over several. Errors: FailedError if one of several failed."""
     if len(options.clusters) > 1:
         planned = sorted(plan_each(options, advice=advice_options(most_plans=most_plans)), key=_order)
-        if options.output is Format.TABLE:
-            print_page(stdout_console(), _clusters_page(planned), verbose=options.verbose)
-        else:
-            print_document(document(planned), options.output)
+        found = _clusters_page(planned)
+        print_found(found, options.output, lambda: document(planned), verbose=options.verbose)
         refuse_failed(planned)
         return
     asked = options.ask()
@@ -51,17 +49,14 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     assert report is not None, "it was asked for"
     for text in shown.summary.notes:
         note(text)
-    if options.output is not Format.TABLE:
-        print_document(report.document(), options.output)
-        return
     changes = changes_of(shown, MOST_ADVICE)
     if report.left_out_count:
         left = f"{counted(report.left_out_count, 'blocker')} not tried: --most-plans."
         changes = changes._replace(note=f"{changes.note.partition(').')[0]}). {left}")
     nothing = (Sentence(NOTHING, Style.HEADLINE), Sentence(changes.note, Style.MUTED))
-    found: tuple[Block, ...] = (changes,) if changes.changes else nothing
-    page = AnswerPage("Advice", (Sentence(headline(shown), Style.HEADLINE), *found))
-    print_page(stdout_console(), page, verbose=options.verbose)
+    blocks: tuple[Block, ...] = (changes,) if changes.changes else nothing
+    page = AnswerPage("Advice", (Sentence(headline(shown), Style.HEADLINE), *blocks))
+    print_found(page, options.output, report.document, verbose=options.verbose)
 
 
 class AdviceTotal(NamedTuple):

@@ -17,10 +17,11 @@ from trimtab.clients.cli.documents import check_state, read_now, read_settings, 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.offer_files import OfferFile, read_offers
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
+from trimtab.clients.cli.output import Format, as_document, note, stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
+from trimtab.clients.cli.printing import print_document
 from trimtab.clients.cli.slack_objects import exported
 from trimtab.clients.cli.sources import ClusterChoice, ClusterInput, read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage

@@ -16,7 +16,6 @@ from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
@@ -101,31 +100,6 @@ def explain_slack(
     answer = planner.plan(view.snapshot, wanted)
     stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
     return SlackExplanation(view, answer, tuple(stay), Costs(answer, view, prices))
-
-
-def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
-    """Return the explanation of slack as a whole, for programs."""
-    slack = as_document(explanation.answer.slack)
-    slack.pop("dictionary", None)
-    slack["placeholders"] = [placeholder_document(explanation, one) for one in explanation.placeholders]
-    return slack | {"nodesThatStay": list(explanation.staying)}
-
-
-def placeholder_document(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> dict[str, Any]:
-    """Return the explanation of one placeholder, for programs."""
-    return {
-        "name": one.name,
-        "kind": plan_pb2.PlaceholderKind.Code.Name(one.kind),
-        "for": one.for_object,
-        "pool": one.pool,
-        "cpuMilli": str(one.cpu_milli),
-        "memoryBytes": str(one.memory_bytes),
-        "node": one.node,
-        "nodeGroup": explanation.group_for(one.name),
-        "shareOfNode": explanation.share(one),
-        "pricePerHour": explanation.price(one),
-        "nodeStaysForSlack": one.node in explanation.staying,
-    }
 
 
 def slack_sentences(explanation: SlackExplanation) -> Iterator[Sentence]:

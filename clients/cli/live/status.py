@@ -3,7 +3,6 @@
 Reads the loop's status ConfigMap and the actuator's status; writes nothing. Times are shown as ages.
 """
 
-import json
 import re
 import sys
 import time
@@ -24,12 +23,12 @@ from trimtab.clients.cli.blocks import AnswerPage, Sentence, Style, led
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.failures import FailedError, UsageError, cluster_failures
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
+from trimtab.clients.cli.output import Format, as_document, note, stdout_console
+from trimtab.clients.cli.printing import print_found
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
-from trimtab.clients.cli.terminal import print_page, printed
+from trimtab.clients.cli.terminal import printed
 from trimtab.clients.loop.status_map import KEY
 from trimtab.common.documents.loading import DocumentError, load_document
-from trimtab.common.documents.output import escaped
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.errors import ApiError, ConfigurationError, KubernetesError
 from trimtab.common.kubernetes.registry import BY_KIND
@@ -58,14 +57,14 @@ def status(options: TopOptions) -> None:
         form = options.output.format
         is_screen = form is Format.TABLE and sys.stdout.isatty()
         if options.once or not (is_screen or options.rounds):
-            _print(next(looks), form)
+            _print(next(looks), form, is_line=False)
         elif is_screen:
             with Live(console=stdout_console(), auto_refresh=False, screen=True) as live:
                 for seen in looks:
                     live.update(Group(*printed(page(seen, time.time()).blocks)), refresh=True)
         else:
             for seen in looks:
-                _print(seen, form, is_line=True)
+                _print(seen, form)
 
 
 def page(seen: ShownStatus, now_s: float) -> AnswerPage:
@@ -124,19 +123,12 @@ def _loop(options: TopOptions, api: Api | None) -> Json:
     return document if isinstance(document, dict) else {}
 
 
-def _print(seen: ShownStatus, output: Format, is_line: bool = False) -> None:
+def _print(seen: ShownStatus, form: Format, *, is_line: bool = True) -> None:
     """Print what was found; in a watch, JSON is one object per line."""
-    if output is Format.TABLE:
-        print_page(stdout_console(), page(seen, time.time()))
-        return
     document: Json = {"loop": seen.loop}
     if seen.actuator is not None:
         document["actuator"] = as_document(seen.actuator)
-    if is_line and output is Format.JSON:
-        sys.stdout.write(escaped(json.dumps(document, ensure_ascii=False)) + "\n")
-        sys.stdout.flush()
-    else:
-        print_document(document, output)
+    print_found(page(seen, time.time()), form, lambda: document, is_line=is_line)
 
 
 def _loop_sentences(loop: Json, now_s: float) -> Iterator[Sentence]:

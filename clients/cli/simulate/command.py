@@ -20,9 +20,10 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.offer_files import read_offers
-from trimtab.clients.cli.output import Format, note, print_document, stdout_console
+from trimtab.clients.cli.output import Format, note, stdout_console
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, machine_of
+from trimtab.clients.cli.printing import print_document
 from trimtab.clients.cli.simulate.table import figures_table, recommendation, subject
 from trimtab.clients.cli.terminal import print_page, progress
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend

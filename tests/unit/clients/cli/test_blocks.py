@@ -17,7 +17,7 @@ from tests.builders.cli import Run, listed
 from tests.builders.demo import ready, shot
 from tests.builders.replacement import WEB, group, web
 from tests.builders.screens import cluster_objects, planned
-from trimtab.clients.cli import advise, fit
+from trimtab.clients.cli import printing
 from trimtab.clients.cli.advice import advice_options
 from trimtab.clients.cli.answers.actuation import status_blocks
 from trimtab.clients.cli.answers.answer import PlanAnswer
@@ -43,11 +43,9 @@ from trimtab.clients.cli.demo.evidence import Witness
 from trimtab.clients.cli.demo.loop import Crash, Story
 from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
 from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
-from trimtab.clients.cli.explain import command
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.page import rendered
-from trimtab.clients.cli.rightsize import command as rightsize
 from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
 from trimtab.clients.cli.simulate import command as simulate
 from trimtab.clients.cli.sources import ClusterInput
@@ -223,7 +221,7 @@ def test_every_command_prints_blocks_with_the_same_texts_on_the_terminal_and_on_
         printed.append(page)
         print_page(console, page, verbose=verbose)
 
-    for module in (advise, command, fit, rightsize, simulate):
+    for module in (printing, simulate):
         monkeypatch.setattr(module, "print_page", take)
     (tmp_path / "other").mkdir()
     files = {

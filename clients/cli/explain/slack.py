@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.answer import Costs
-from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
+from trimtab.clients.cli.answers.slack import RESULTS, amounts_text, gangs_present, kept_free, set_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.planners import PlannerAccess
@@ -107,7 +106,7 @@ def slack_sentences(explanation: SlackExplanation) -> Iterator[Sentence]:
     slack = explanation.answer.slack
     yield led(Style.HEADLINE, "Slack", f": {RESULTS[slack.result]}.")
     if slack.desired:
-        yield Sentence(f"Requested: at least {_amounts(slack.desired)}.")
+        yield Sentence(f"Requested: at least {amounts_text(slack.desired)}.")
         yield Sentence(f"Kept free: {kept_free(slack)}{_cost(explanation.costs, slack.price_per_hour)}.")
     for name, rows in groupby(explanation.placeholders, key=set_of):
         yield from _set_sentences(explanation, name, list(rows))
@@ -201,10 +200,6 @@ def placeholder_sentences(explanation: SlackExplanation, one: plan_pb2.Placehold
 
 def _size(one: plan_pb2.Placeholder) -> str:
     return f"{amount('cpu', one.cpu_milli)} and {named_amount('memory', one.memory_bytes)}"
-
-
-def _amounts(amounts: Any) -> str:
-    return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
 
 
 def _cost(costs: Costs, price: float) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, duration, maximum, percent, some
-from trimtab.clients.cli.answers import expansion, scale_down, scale_up
+from trimtab.clients.cli.answers import scale_down, scale_up
 from trimtab.clients.cli.answers.actuation import (
     UNGROUPED,
     ShownDeletion,
@@ -162,7 +162,7 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
         TopView.GROUPS: _groups(answer, nodes),
         TopView.PENDING: _pending(answer),
         TopView.DELETIONS: deletions_table(removals),
-        TopView.GROWTH: _growth(answer),
+        TopView.GROWTH: scale_up.growth_table(answer),
     }
     figures = key_figures(answer.summary, answer.costs.currency)
     return ClusterScreen(name, now_s, facts, figures, tuple(_sentences(answer)), tables)
@@ -291,18 +291,6 @@ def _pending(answer: PlanAnswer) -> Table:
 def _first(pods: list[str]) -> tuple[str, ...]:
     more = [f"and {len(pods) - MOST_PODS:,} more"] if len(pods) > MOST_PODS else []
     return (*pods[:MOST_PODS], *more)
-
-
-def _growth(answer: PlanAnswer) -> Table:
-    """Return the node groups that grow, the one for the most pods first."""
-    decision, pods = answer.response.scale_up, answer.on_new_nodes
-    lines = []
-    for one in sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group)):
-        price = money(one.price_per_hour) if one.HasField("price_per_hour") else ""
-        sizes = f"{one.current_size:,} → {one.new_size:,}", maximum(one.max_size), f"{len(pods[one.node_group]):,}"
-        lines.append((one.node_group, *sizes, price, expansion.chosen_because(decision, one.node_group)))
-    columns = ("node group", "nodes", "most", "pods", "an hour", "because")
-    return Table("Scale-up", columns, rows(lines), sentences=(columns[0], columns[-1]))
 
 
 def _sentences(answer: PlanAnswer) -> Iterator[str]:

@@ -390,14 +390,14 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     ][:3]
     exec(compile(first, "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")
+    assert printed[0].startswith("26 of 60 nodes can go (43 %). That saves 12.13 of 28.53 an hour")
     assert any(line.startswith("If the utilization threshold were") for line in printed)
     assert "127.0.0.1:8085" in second
     assert "127.0.0.1:8085" in third
     with make_shell() as shell:
         capsys.readouterr()
         exec(compile(second.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
-        assert "Plan: 28 of 60 nodes can go" in capsys.readouterr().out
+        assert "28 of 60 nodes can go" in capsys.readouterr().out
         exec(compile(third.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert sum(" GOES_" in line for line in printed) == 26

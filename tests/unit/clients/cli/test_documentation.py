@@ -412,16 +412,6 @@ def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]
     assert printed == ["n1 accepted", "n1 DELETED"]
 
 
-def test_the_example_of_recordings_reads_what_it_wrote(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(directory)
-    (example,) = [block.text for block in blocks("python") if "RecordingWriter" in block.text]
-    exec(compile(example, "call-it.md", "exec"), {})
-    *_, snapshot = capsys.readouterr().out.splitlines()
-    assert snapshot == "snapshot 60"
-
-
 def test_the_simulation_example_holds() -> None:
     (example,) = [block.text for block in blocks("python") if block.page == "docs/simulate.md"]
     exec(compile(example, "simulate.md", "exec"), {})

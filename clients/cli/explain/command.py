@@ -20,7 +20,7 @@ from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_sentences
 from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.gangs import explain_gang, group_keys, pod_group_sentences
 from trimtab.clients.cli.explain.growth import explain_growth, growth_sentences
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_sentences, pod_sentences
@@ -78,9 +78,7 @@ class Question(NamedTuple):
 
     def fit(self, pod: ShownPod) -> PodExplanation:
         """Return where one pod fits. Errors: UsageError."""
-        asked = plan_pb2.PlanRequest()
-        asked.CopyFrom(self.request)
-        asked.fit_pods.append(pod.key)
+        asked = asking(self.request, fit_pods=(pod.key,))
         answers = list(self.planner.check_fit(self.view.snapshot, asked))
         if len(answers) != 1:
             raise UsageError(f"pod {pod.key} has ended and uses no resources; there is nothing to explain")
@@ -215,9 +213,7 @@ def _homeless(question: Question, answer: plan_pb2.PlanResponse) -> frozenset[st
     pods = [one.key for one in view.pods_on(name) if one.key not in blocked and not goes_with_node(view, one)]
     if not pods or len(pods) * len(view.nodes) > _MOST_CHECKS:
         return frozenset()
-    asked = plan_pb2.PlanRequest()
-    asked.CopyFrom(question.request)
-    asked.fit_pods.extend(pods)
+    asked = asking(question.request, fit_pods=pods)
     return frozenset(
         one.pod
         for one in question.planner.check_fit(view.snapshot, asked)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, refusal_sentences
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
@@ -58,10 +58,7 @@ def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: p
     group = view.snapshot.pod_groups[group_keys(view).index(key)]
     pods = view.pods_in_group(key)
     running, waiting = [one for one in pods if one.node], [one for one in pods if not one.node]
-    asked = plan_pb2.PlanRequest()
-    asked.CopyFrom(request)
-    asked.decisions.extend(default_decisions(request.settings, view.snapshot))
-    answer = planner.plan(view.snapshot, asked)
+    answer = planner.plan(view.snapshot, asking(request, default_decisions(request.settings, view.snapshot)))
     at = destinations(answer.scale_up.places)
     places = {one.key: _place(at.get(one.key, "")) for one in waiting}
     of_kind: dict[int, list[ShownPod]] = {}

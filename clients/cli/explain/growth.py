@@ -16,7 +16,7 @@ from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import OF_DEVICES, cause, domains_cause
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
@@ -79,10 +79,8 @@ def explain_growth(
     """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it, if none is held;
     prices : of a file.
     """
-    wanted = plan_pb2.PlanRequest()
-    wanted.CopyFrom(request)
-    decisions = default_decisions(request.settings, view.snapshot)
-    wanted.decisions.extend(one for one in decisions if one in _FIRST)
+    usual = default_decisions(request.settings, view.snapshot)
+    wanted = asking(request, (one for one in usual if one in _FIRST))
     answer = planner.plan(view.snapshot, wanted)
     decision = answer.scale_up
     refusals, helping = _refusals(decision, pod), list[str]()

@@ -14,7 +14,7 @@ from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, 
 from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.slack import RESULTS, amounts_text, gangs_present, kept_free, set_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
@@ -92,10 +92,8 @@ def explain_slack(
     planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
 ) -> SlackExplanation:
     """Ask the planner for slack and its effects on the other decisions. prices : of a file."""
-    wanted = plan_pb2.PlanRequest()
-    wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
-    wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
+    wanted = asking(request, (one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
     answer = planner.plan(view.snapshot, wanted)
     stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
     return SlackExplanation(view, answer, tuple(stay), Costs(answer, view, prices))

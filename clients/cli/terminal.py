@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.blocks import (
+    LATER,
     NO_PODS,
     NOW,
     AnswerPage,
@@ -32,7 +33,7 @@ from trimtab.clients.cli.blocks import (
 )
 from trimtab.clients.cli.output import PIPED_WIDTH, SafeConsole, stderr_console
 
-_STYLES = {NOW: "bold green", "later": "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
+_STYLES = {NOW: "bold green", LATER: "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
 _BAR = 5
 """Letters of the bar of a share."""
 _CODE = re.compile(r" \(([A-Z][A-Z0-9]*_[A-Z0-9_, ]*)\)")

@@ -24,10 +24,9 @@ from trimtab.clients.cli.answers.actuation import (
 )
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.nodes import explain_node, node_sentences
-from trimtab.clients.cli.answers.summary import key_figures
+from trimtab.clients.cli.answers.summary import key_figures, plan_says
 from trimtab.clients.cli.blocks import AnswerPage, Block, Facts, Figures, Line, Sentence, Style, Table, rows
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
-from trimtab.clients.cli.timers import remaining_s
 from trimtab.places import on_existing, on_upcoming, shortfalls
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -214,28 +213,13 @@ def _cells(
 
 
 def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
-    """Return what the plan says of a node."""
-    if verdict.fate == _Fate.GOES_NOW:
-        pods = len(answer.moves.get(verdict.node, {}))
-        return f"goes now: drains {counted(pods, 'pod')}" if pods else "goes now: empty"
+    """Return what the plan says of a node, and since when it has been unneeded. Another column says that it stays."""
+    what, detail = plan_says(answer, verdict)
     if verdict.fate == _Fate.GOES_LATER:
-        return _later(answer, verdict)
-    if verdict.fate == _Fate.REPLACED:
-        return f"is replaced in wave {verdict.wave}"
-    cause = verdict.blocking_pod or verdict.detail
-    return f"{verdict.why}: {cause}" if cause else verdict.why
-
-
-def _later(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
-    """Return when a node goes that does not go now."""
-    since_ns = node.since.ToNanoseconds()
-    for_s = (answer.now_ns - since_ns) / 1e9
-    since = f" (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else ""
-    if node.wave > 1:
-        return f"can go in wave {node.wave}{since}"
-    if node.HasField("goes_at"):
-        return f"can go in {duration(remaining_s(node, answer.now_ns))}{since}"
-    return f"can go later: {node.detail or node.why}{since}"
+        since_ns = verdict.since.ToNanoseconds()
+        for_s = (answer.now_ns - since_ns) / 1e9
+        return f"{what} (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else what
+    return ": ".join(filter(None, (what.removeprefix("stays: "), detail)))
 
 
 def _groups(answer: PlanAnswer, nodes: Iterable[_ShownNode]) -> Table:

@@ -15,13 +15,14 @@ from pathlib import Path
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.failures import FailedError, UsageError, cluster_failures
 from trimtab.clients.cli.label_groups import read_labels
+from trimtab.clients.cli.live.rounds_reader import read_recording
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import note, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.terminal import printed
 from trimtab.clients.cli.top.feed import Feed, FirstPicture, Picture, StillFeed
-from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
+from trimtab.clients.cli.top.recorded_feed import RecordedFeed
 from trimtab.common.documents.bounded_input import STANDARD_INPUT
 from trimtab.common.recording import is_recording
 from trimtab.common.rpc.access import Review, open_access

@@ -385,22 +385,18 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(directory)
-    first, second, third = [
+    first, second = [
         one.text for one in blocks("python") if one.page == "docs/call-it.md" and "import grpc" not in one.text
-    ][:3]
+    ][:2]
     exec(compile(first, "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("26 of 60 nodes can go (43 %). That saves 12.13 of 28.53 an hour")
     assert any(line.startswith("If the utilization threshold were") for line in printed)
     assert "127.0.0.1:8085" in second
-    assert "127.0.0.1:8085" in third
     with make_shell() as shell:
         capsys.readouterr()
         exec(compile(second.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
         assert "28 of 60 nodes can go" in capsys.readouterr().out
-        exec(compile(third.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
-    assert sum(" GOES_" in line for line in printed) == 26
 
 
 def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:

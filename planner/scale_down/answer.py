@@ -6,8 +6,6 @@ Most texts of nodes are equal or empty: nodes have indices into a list of the di
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple, cast
@@ -15,9 +13,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
-from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -117,31 +113,9 @@ class Staying(NamedTuple):
     details: NodeTexts
 
 
-@dataclass(frozen=True)
-class UnneededRowsKey(ContentKey):
-    """The encoded nodes that can go. content : digest of all columns; version : of the snapshot."""
-
-    content: str
-    version: str
-
-
-def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded) -> None:
-    """Add the unneeded nodes and the places of their pods. O(pods to move).
-
-    For an unchanged snapshot, an unchanged plan is made into messages only once.
-    """
-    content = hashlib.sha256(repr(unneeded.gangs).encode())
-    for column in (unneeded.nodes, unneeded.bounds, unneeded.pods, unneeded.destination, unneeded.eviction_cost):
-        content.update(len(column).to_bytes(8, "little"))
-        content.update(np.ascontiguousarray(column).data)
-    key = UnneededRowsKey(content.hexdigest(), request.snapshot.version)
-    made = request.encodings.get(key, partial(_unneeded, request.snapshot, unneeded))
-    decision.MergeFromString(made)
-
-
-def _unneeded(snapshot: Snapshot, unneeded: Unneeded) -> bytes:
-    """Return the nodes and places as an encoded decision."""
-    decision, names = pb.ScaleDownDecision(), snapshot.nodes.name
+def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: Unneeded) -> None:
+    """Add the unneeded nodes and the places of their pods. O(pods to move)."""
+    names = snapshot.nodes.name
     _add_places(decision.places, snapshot, unneeded)
     rows = zip(
         unneeded.nodes.tolist(),
@@ -155,7 +129,6 @@ def _unneeded(snapshot: Snapshot, unneeded: Unneeded) -> bytes:
         row = decision.unneeded.add(node=names[node], eviction_cost=cost, gang=gang)
         row.assumption.pods_to_move_count = pod_count
         row.assumption.pods_to_move_digest = digest
-    return decision.SerializeToString(deterministic=True)
 
 
 def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> None:

@@ -17,7 +17,7 @@ from trimtab.planner.facts.nodes import eviction_costs
 from trimtab.planner.facts.pdb import BudgetMembership, remaining
 from trimtab.planner.facts.similarity import divide
 from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
-from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
+from trimtab.planner.model.settings import PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from trimtab.planner.placement.waiting import pods_with_room
@@ -157,17 +157,6 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
         spare=request.spare(),
         has_pods=has_pods,
         budgets=request.node_budgets(general.disruption_budgets, ~has_pods),
-    )
-
-
-def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownContext:
-    """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
-    pods = earlier.pods
-    return earlier._replace(
-        request=request,
-        pods=pods._replace(columns=pods.columns._replace(now_s=request.now_ns // SECOND_NS)),
-        unhealthy=request.unhealthy(request.settings),
-        cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
     )
 
 

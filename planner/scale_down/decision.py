@@ -13,6 +13,7 @@ from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings, resolve_scale_down
+from trimtab.planner.placement.waiting import take_out
 from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down import eligibility
@@ -161,22 +162,22 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     """Assemble the answer and the next state. O(N + moved pods)."""
     context, found, removal = plan.context, plan.result, plan.removal
     unneeded = _unneeded(plan)
-    reasons = found.staying.reasons
-    decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
+    reasons = found.reasons
+    decision = pb.ScaleDownDecision(detail=found.search.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
-    add_unneeded(decision, request, unneeded)
+    add_unneeded(decision, request.snapshot, unneeded)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
-    details.put(_numbers(found.staying.explanation.details), found.staying.explanation.details.values())
+    details.put(_numbers(found.explanation.details), found.explanation.details.values())
     put_why_staying(context, reasons, details)
-    remaining = Staying(staying, reasons[staying], blocking, found.staying.explanation.failed, details)
+    remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(context, found, removal)
-    decision.evaluated = found.counts.evaluated
+    decision.evaluated = found.counts[0]
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
     state = _state(context, found, blocking, len(removal.drain) > 0)
     verdicts = partial(
@@ -215,19 +216,16 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
 
 def _figures(found: LoopResult) -> dict[str, int]:
     """Return the figures of the search."""
-    counts, choice = found.counts, found.choice
-    return {
-        "remembered_places": counts.remembered,
-        "searched_places": counts.searches,
-        "plans_tried": choice.tried if choice else 0,
-    }
+    _, remembered, searches = found.counts
+    tried = found.choice.tried if found.choice else 0
+    return {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
 
 
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
     gangs = whole_gangs(context)
-    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
+    waits = why_waiting(context, plan.result.search.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination,
         gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, waits,
@@ -237,19 +235,19 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
 
 def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     """Return by node the blocking pod and why it blocks."""
-    reasons, stopping, failed = found.staying.reasons, found.staying.stopping, context.previous.failed
+    reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
     pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     pods.put_shared(failed.node[rows], failed.blocking_pod, rows.astype(np.int32))
     why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
-    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
+    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.search.codes[stopping].tolist()]
     budgeted = context.pods.columns.budgeted
-    by_gang = {node: pod for node, pod in found.staying.explanation.over_budget.items() if not budgeted[pod]}
-    by_budget = {node: pod for node, pod in found.staying.explanation.over_budget.items() if budgeted[pod]}
+    by_gang = {node: pod for node, pod in found.explanation.over_budget.items() if not budgeted[pod]}
+    by_budget = {node: pod for node, pod in found.explanation.over_budget.items() if budgeted[pod]}
     for unplaceable, reason in (
-        (found.staying.explanation.no_place, Blocked.NO_PLACE),
+        (found.explanation.no_place, Blocked.NO_PLACE),
         (by_budget, Blocked.NOT_ENOUGH_PDB),
         (by_gang, Blocked.GANG),
     ):
@@ -261,7 +259,7 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
 
 def _blockers(context: ScaleDownContext, found: LoopResult) -> dict[int, list[pb.BlockingPod]]:
     """Return all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
-    explained, codes = context.request.round.explained, found.staying.codes
+    explained, codes = context.request.round.explained, found.search.codes
     if not len(explained):
         return {}
     snapshot, under = context.request.snapshot, context.pods.under
@@ -309,15 +307,15 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
     request, previous = context.request, context.previous
     since_ns, is_first = since(context, accepted), found.wave == 1
     is_used = eligibility.is_used(request.snapshot, request.settings, context.nodes.utilization)
-    searched = choice and found.counts.searches and len(moves.destination)
+    searched = choice and found.counts[2] and len(moves.destination)
     kept = PreviousLoop(
         accepted[is_first],
         since_ns[is_first],
         _failed(context, found, blocking),
         previous.hint,
         int(moves.destination[-1]) if searched else previous.search_start,
-        choice.stopped_at if choice else previous.resume_at,
-        choice.order if choice else previous.order,
+        choice.drain_set.stopped_at if choice else previous.resume_at,
+        choice.drain_set.options.order if choice else previous.order,
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
         len(found.unneeded.slack_dependent.nodes),
@@ -330,7 +328,7 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
 
 def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) -> FailedNodes:
     """Return the failed simulations for the state: earlier ones that are still valid, and those of this loop."""
-    request, old, reasons = context.request, context.previous.failed, found.staying.reasons
+    request, old, reasons = context.request, context.previous.failed, found.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
     # A node that was not evaluated again because of a bound keeps its time: it comes after nodes never evaluated.
@@ -338,7 +336,7 @@ def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) ->
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
     # Among blocked nodes only those that the loop tried: outcomes of rules alone cost nothing to compute again.
-    blocked = (reasons == Reason.BLOCKED_BY_POD) & found.staying.tried
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & (found.search.reasons == 0)
     now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
@@ -349,13 +347,12 @@ def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) ->
 def decide_scale_down(request: ScaleDownRequest) -> Decided:
     """Take the scale-down decision.
 
-    The round's simulation is left unchanged, or with the pods at their destinations in the plan; `Decided.finish` makes
-    the remaining moves, and removes the nodes.
+    The round's simulation is left with the pods at their destinations in the plan; `Decided.finish` removes the nodes.
     """
     if not request.settings.enabled:
         return not_tried(request)
     plan = make_plan(request)
-    return conclude(plan)._replace(finish=plan.finish)
+    return conclude(plan)._replace(finish=partial(take_out, request.round.simulation, plan.result.accepted))
 
 
 def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | None) -> Decided:

@@ -5,11 +5,10 @@
 3. Find the nodes that are eligible (`eligibility.reasons`), with the disruption budgets that are left.
 4. Find the largest set of eligible nodes that can go together (`search`), and those that can go in later waves
    (`search.waves`).
-5. Extract the result (`result`), which may come from the cache instead (`cached_plan`).
+5. Extract the result (`result`).
 6. Select which of these nodes go now (`selection.removal`).
 """
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -20,9 +19,8 @@ from trimtab.planner.facts import pdb
 from trimtab.planner.facts.node_limits import closed
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.placement.kernels.search import Search
-from trimtab.planner.placement.waiting import take_out, unplaced
+from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.scale_down import eligibility
-from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
 from trimtab.planner.scale_down.eligibility import NodeFindings
 from trimtab.planner.scale_down.removal import Removal, of_no_use, select, since
@@ -56,7 +54,6 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 )
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
-from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
@@ -71,37 +68,17 @@ VOLUME: Final = (CPU, MEMORY)
 
 class ScaleDownPlan(NamedTuple):
     """What one loop decides. since_ns : int64[U] since when the nodes of `result.unneeded` are unneeded; removal :
-    which of them go now; finish : makes the remaining moves in the round's simulation, and removes the nodes."""
+    which of them go now."""
 
     context: ScaleDownContext
     result: LoopResult
     since_ns: Int64
     removal: Removal
-    finish: Callable[[], None]
 
 
 def make_plan(request: ScaleDownRequest) -> ScaleDownPlan:
-    """Return the plan of this loop.
-
-    The round's simulation is left unchanged, or with the pods at their destinations in the plan.
-    """
-    key = key_of(request)
-    cached = cached_plan(request, key) if key else None
-    if cached is not None:
-        context, result, finish = *cached, partial(_repeat_and_remove_nodes, request)
-    else:
-        context, result = _find(request)
-        # A loop that ran out of time may have found less than a complete one.
-        if key and request.round.in_time():
-            cache_plan(key, context, result)
-        finish = partial(_remove_nodes, context, result)
-    since_ns = since(context, result.unneeded.nodes)
-    return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns), finish)
-
-
-def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
-    """Make the plan; the simulation is left with the pods at their destinations. If the log proves too short, it is
-    replaced by a larger one, and everything is decided again.
+    """Return the plan of this loop; the round's simulation is left with the pods at their destinations. If the log
+    proves too short, it is replaced by a larger one, and everything is decided again.
     """
     context = survey(request)
     start = current_mark(request.round.simulation.state)
@@ -113,17 +90,8 @@ def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
         except MoveLogFullError:
             request.round.enlarge_log(start)
         else:
-            return context, result
-
-
-def _remove_nodes(context: ScaleDownContext, result: LoopResult) -> None:
-    """Remove the nodes that go from the simulation."""
-    take_out(context.request.round.simulation, result.accepted)
-
-
-def _repeat_and_remove_nodes(request: ScaleDownRequest) -> None:
-    """Make the moves of a cached plan in the simulation, and remove the nodes."""
-    _remove_nodes(*_find(request))
+            since_ns = since(context, result.unneeded.nodes)
+            return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns))
 
 
 def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResult:
@@ -280,7 +248,7 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
     request = context.request
     failed = context.previous.failed
     recent = np.zeros(len(context.request.leaving), bool)
-    recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
+    recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
     every = np.arange(len(recent), dtype=np.int32)
     cooling = context.cooldown.of_nodes(request.snapshot.nodes.group) & ~of_no_use(request.round, every)
     findings = NodeFindings(

@@ -45,56 +45,37 @@ class SearchResult(NamedTuple):
         return self.plan.chosen.drain_set if self.plan else None
 
 
-class Counts(NamedTuple):
-    """Numbers of the answer. remembered, searches : pods whose last destination was still valid, and others."""
-
-    evaluated: int
-    remembered: int
-    searches: int
-
-
-class AttemptSummary(NamedTuple):
-    """The chosen attempt. order : `CandidateOrder`; stopped_at : node where a bound stopped it, -1 = complete;
-    tried : number of attempts; headroom, by_money, saving_bound : as in `ChosenDrainSet`."""
-
-    order: int
-    stopped_at: int
-    tried: int
-    headroom: float
-    by_money: bool
-    saving_bound: float
-
-
-class StayingNodes(NamedTuple):
-    """Why the other nodes stay. reasons : uint8[N], 0 = it is unneeded; codes : uint8[P] outcomes of the rules, budgets
-    included; tried : bool[N], it was a candidate; stopping : pods that block their nodes; explanation : why candidates
-    stay.
-    """
-
-    reasons: UInt8
-    codes: UInt8
-    tried: Bool
-    stopping: Int64
-    explanation: Explanation
-
-
 class LoopResult(NamedTuple):
-    """The data from which the answer is written, besides the context; `trimtab.planner.scale_down.cached_plan` caches
-    it for later loops.
+    """The data from which the answer is written, besides the context."""
 
-    accepted : int32[U] the unneeded nodes in order of acceptance, wave by wave; wave : int32[U], theirs; moves :
-    destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
-    reason in `trouble`.
-    """
-
+    search: SearchResult
     accepted: Int32
+    """int32[U] the unneeded nodes in order of acceptance, wave by wave."""
     wave: Int32
+    """int32[U], theirs."""
     unneeded: UnneededNodes
-    staying: StayingNodes
+    reasons: UInt8
+    """uint8[N] why the other nodes stay, 0 = it is unneeded."""
+    stopping: Int64
+    """int64 pods that block their nodes."""
+    explanation: Explanation
+    """Why candidates stay."""
     moves: Moves
-    counts: Counts
-    choice: AttemptSummary | None
-    trouble: str
+    """Destinations for the state."""
+
+    @property
+    def choice(self) -> ChosenDrainSet | None:
+        """The chosen attempt, None if there could be no candidates."""
+        return self.search.plan.chosen if self.search.plan else None
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Candidates evaluated, pods whose last destination was still valid, and others."""
+        attempt = self.search.drain_set
+        if attempt is None:
+            counts = self.search.problem.counts
+            return 0, int(counts[REMEMBERED]), int(counts[SEARCHES])
+        return attempt.evaluated, attempt.remembered, attempt.searches
 
 
 def extract_result(finding: SearchResult) -> LoopResult:
@@ -117,29 +98,15 @@ def extract_result(finding: SearchResult) -> LoopResult:
         slack_dependent=plan.slack_dependent if plan else NO_SLACK_DEPENDENT_NODES,
         wave=wave_of,
     )
-    staying = StayingNodes(
-        reasons=reasons,
-        codes=finding.codes,
-        tried=finding.reasons == 0,
-        stopping=_stopping(finding, reasons),
-        explanation=explain(finding.simulation, finding.problem, drain_set),
-    )
     return LoopResult(
+        search=finding,
         accepted=accepted,
         wave=wave,
         unneeded=unneeded,
-        staying=staying,
+        reasons=reasons,
+        stopping=_stopping(finding, reasons),
+        explanation=explain(finding.simulation, finding.problem, drain_set),
         moves=_moves(finding, accepted),
-        counts=_counts(finding),
-        choice=_chosen(plan.chosen) if plan else None,
-        trouble=finding.trouble,
-    )
-
-
-def _chosen(choice: ChosenDrainSet) -> AttemptSummary:
-    attempt = choice.drain_set
-    return AttemptSummary(
-        attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom, choice.by_money, choice.saving_bound
     )
 
 
@@ -210,14 +177,6 @@ def _stopping(finding: SearchResult, reasons: UInt8) -> Int64:
     _, first = np.unique(node_of[stopping], return_index=True)
     found: Int64 = stopping[first]
     return found
-
-
-def _counts(finding: SearchResult) -> Counts:
-    attempt = finding.drain_set
-    if attempt is None:
-        counts = finding.problem.counts
-        return Counts(0, int(counts[REMEMBERED]), int(counts[SEARCHES]))
-    return Counts(attempt.evaluated, attempt.remembered, attempt.searches)
 
 
 def _moves(finding: SearchResult, accepted: Int32) -> Moves:

@@ -1,14 +1,11 @@
 """The nodes of the decision, the places of their pods and the verdicts on nodes, as messages. Nodes are in order of
 name, which is that of their numbers.
-
-Most texts of nodes are equal or empty: nodes have indices into a list of the distinct texts.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -41,36 +38,8 @@ def unremovable_name(number: int) -> str:
     return _UNREMOVABLE.get(cast("reason_pb2.UnremovableReason.Code.ValueType", number), "UNSPECIFIED")
 
 
-class NodeTexts:
-    """A text for each of N nodes, initially ""; later texts replace earlier ones."""
-
-    def __init__(self, node_count: int) -> None:
-        self._texts = [""]
-        self._number = np.zeros(node_count, np.int32)
-
-    def put(self, nodes: Int32, texts: Iterable[str]) -> None:
-        """Set the text of each of nodes : int32[K]. O(K)."""
-        first = len(self._texts)
-        self._texts.extend(texts)
-        self._number[nodes] = np.arange(first, len(self._texts), dtype=np.int32)
-
-    def put_shared(self, nodes: Int32, texts: Sequence[str], of: Int32) -> None:
-        """Set the text of nodes[i] to texts[of[i]]. nodes, of : int32[K]. O(K + texts), vectorised over K."""
-        first = len(self._texts)
-        self._texts.extend(texts)
-        self._number[nodes] = of + first
-
-    def put_one(self, nodes: Int32, text: str) -> None:
-        """Set one text for all nodes; an empty one replaces nothing."""
-        if text:
-            self.put_shared(nodes, [text], np.zeros(len(nodes), np.int32))
-
-    def of(self, nodes: Int32) -> tuple[str, ...]:
-        """Return the texts of nodes : int32[K]."""
-        if len(nodes) < 2:  # `itemgetter` returns no tuple
-            return tuple(self._texts[self._number[node]] for node in nodes)
-        found: tuple[str, ...] = itemgetter(*self._number[nodes].tolist())(self._texts)
-        return found
+NodeTexts: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.object_]]"
+"""A text for each of N nodes, "" = none."""
 
 
 class Blocking(NamedTuple):
@@ -198,7 +167,7 @@ def _times(time_ns: Int64) -> tuple[Int64, Int64]:
 
 def _judge_staying(verdicts: Sequence[pb.NodeVerdict], staying: Staying) -> None:
     nodes = staying.nodes
-    texts = zip(staying.blocking.pods.of(nodes), staying.details.of(nodes), strict=True)
+    texts = zip(staying.blocking.pods[nodes], staying.details[nodes], strict=True)
     why = staying.blocking.why[nodes].tolist()
     for node, reason, code, (pod, detail) in zip(nodes.tolist(), staying.reason.tolist(), why, texts, strict=True):
         verdict = verdicts[node]

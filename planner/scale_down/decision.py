@@ -12,11 +12,11 @@ import numpy as np
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
+from trimtab.planner.facts.utilization import is_used
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings, resolve_scale_down
 from trimtab.planner.placement.waiting import take_out
 from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
 from trimtab.planner.round.round import Round
-from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.answer import (
     Blocking,
     NodeTexts,
@@ -118,16 +118,11 @@ def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts)
         Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
     }
     for reason, text in of_reason.items():
-        texts.put_one(_with(reasons, reason), text)
-    cooling = _with(reasons, Reason.IN_COOLDOWN)
+        texts[reasons == reason] = text
+    cooling = np.flatnonzero(reasons == Reason.IN_COOLDOWN)
     group = context.request.snapshot.nodes.group[cooling]
     for row in np.unique(group).tolist():
-        texts.put_one(cooling[group == row], context.cooldown.groups[row])
-
-
-def _with(reasons: UInt8, reason: int) -> Int32:
-    """Return the nodes with a reason. int32."""
-    return np.flatnonzero(reasons == reason).astype(np.int32)
+        texts[cooling[group == row]] = context.cooldown.groups[row]
 
 
 def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
@@ -135,10 +130,8 @@ def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeT
     failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    # Most failed in the same loop, for one of a few reasons.
-    pairs, of = np.unique(np.stack([failed.reason[rows], ages_s]), axis=1, return_inverse=True)
-    found = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs.T.tolist()]
-    texts.put_shared(failed.node[rows], found, of.reshape(-1).astype(np.int32))
+    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
+    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
 
 
 Reason = reason_pb2.UnremovableReason
@@ -169,8 +162,8 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     add_unneeded(decision, request.snapshot, unneeded)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
-    details = NodeTexts(len(reasons))
-    details.put(_numbers(found.explanation.details), found.explanation.details.values())
+    details = np.full(len(reasons), "", object)
+    details[_numbers(found.explanation.details)] = list(found.explanation.details.values())
     put_why_staying(context, reasons, details)
     remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
     names = request.snapshot.nodes.name
@@ -236,12 +229,12 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
 def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     """Return by node the blocking pod and why it blocks."""
     reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
-    pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
+    pods, why = np.full(len(reasons), "", object), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    pods.put_shared(failed.node[rows], failed.blocking_pod, rows.astype(np.int32))
+    pods[failed.node[rows]] = [failed.blocking_pod[row] for row in rows.tolist()]
     why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     nodes = context.request.snapshot.pods.node[stopping]
-    pods.put(nodes, names_of(context, stopping))
+    pods[nodes] = names_of(context, stopping)
     why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.search.codes[stopping].tolist()]
     budgeted = context.pods.columns.budgeted
     by_gang = {node: pod for node, pod in found.explanation.over_budget.items() if not budgeted[pod]}
@@ -252,7 +245,7 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
         (by_gang, Blocked.GANG),
     ):
         nodes = _numbers(unplaceable)
-        pods.put(nodes, names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable))))
+        pods[nodes] = names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable)))
         why[nodes] = reason
     return Blocking(pods, why)
 
@@ -306,7 +299,7 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
     accepted, choice, moves = found.accepted, found.choice, found.moves
     request, previous = context.request, context.previous
     since_ns, is_first = since(context, accepted), found.wave == 1
-    is_used = eligibility.is_used(request.snapshot, request.settings, context.nodes.utilization)
+    used = is_used(request.snapshot, request.settings, context.nodes.utilization)
     searched = choice and found.counts[2] and len(moves.destination)
     kept = PreviousLoop(
         accepted[is_first],
@@ -321,7 +314,7 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
         len(found.unneeded.slack_dependent.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
         LaterWaves(accepted[~is_first], since_ns[~is_first], found.wave[~is_first]),
-        accepted[is_used[accepted]],
+        accepted[used[accepted]],
     )
     return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
 
@@ -341,7 +334,7 @@ def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) ->
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)
-    return FailedNodes(node, time_ns[node], why[node], blocking.why[node], blocking.pods.of(node))
+    return FailedNodes(node, time_ns[node], why[node], blocking.why[node], tuple(blocking.pods[node]))
 
 
 def decide_scale_down(request: ScaleDownRequest) -> Decided:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import Progress, ProgressColumn, TextColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.blocks import (
@@ -58,7 +59,7 @@ def print_part(console: Console, page: AnswerPage, *, verbose: bool = False) -> 
 def print_blocks(console: Console, blocks: Iterable[Block], *, verbose: bool = False) -> None:
     """Print some blocks."""
     for part in printed(blocks, verbose=verbose):
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def text_of(page: AnswerPage) -> str:
@@ -109,7 +110,7 @@ def _parts(block: Block, verbose: bool) -> Iterator[RenderableType]:
                 yield _styled(block.note, Style.MUTED)
     elif isinstance(block, ChangeList):
         if block.changes:
-            yield _changes(block, verbose)
+            yield from _changes(block, verbose)
             yield _styled(block.note, Style.MUTED)
     elif verbose:
         yield from _in_words(block)
@@ -153,26 +154,31 @@ def table_on_terminal(table: Table, *, verbose: bool = False) -> RichTable:
     return printed
 
 
-def _changes(block: ChangeList, verbose: bool) -> RichTable:
-    """Return a row for each change, with the lines to change below it."""
+def _changes(block: ChangeList, verbose: bool) -> Iterator[RenderableType]:
+    """Yield a row for each change, and below it the lines to change: each in one line that can be copied."""
     shown = block.changes if verbose or not block.most else block.changes[: block.most]
     count = shown_of(len(shown), len(block.changes)).replace("--verbose", "`trimtab advise -v`")
-    table = _table(f"{block.title}{count}")
-    has_label, has_month = any(one.label for one in shown), any(one.month for one in shown)
-    if has_label:
-        table.add_column("", overflow="fold")
-    for name in ("nodes", *(["a month"] if has_month else [])):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("if", overflow="fold")
-    for one in shown:
-        figures = [*([escape(one.label)] if has_label else []), one.nodes, *([one.month] if has_month else [])]
-        table.add_row(*figures, escape(one.condition))
-        lines = one.lines
+    columns = {
+        "": [change.label for change in shown],
+        "nodes": [change.nodes for change in shown],
+        "a month": [change.month for change in shown],
+    }
+    columns = {name: texts for name, texts in columns.items() if any(texts)}
+    widths = {name: max(map(len, (name, *texts))) for name, texts in columns.items()}
+    indent = " " * (sum(widths.values()) + 2 * len(widths) + 2)
+    for at, change in enumerate(shown):
+        table = _table("" if at else f"{block.title}{count}")
+        table.show_header = not at
+        for name, width in widths.items():
+            table.add_column(name, width=width, justify="right" if name else "left")
+        table.add_column("if", overflow="fold")
+        table.add_row(*(escape(texts[at]) for texts in columns.values()), escape(change.condition))
+        yield table
+        lines = change.lines
         if len(lines) > 1 and not verbose:
             lines = (f"{lines[0]} (and {counted(len(lines) - 1, 'more line')})",)
-        for text in (*([one.steps] if one.steps else []), *lines):
-            table.add_row(*[""] * len(figures), f"  [dim]{escape(text)}[/dim]")
-    return table
+        for text in (*([change.steps] if change.steps else []), *lines):
+            yield Text(f"{indent}{text}", style="dim", no_wrap=True, overflow="ignore")
 
 
 def _table(title: str) -> RichTable:

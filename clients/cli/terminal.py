@@ -1,15 +1,22 @@
-"""Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words."""
+"""Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words.
+Shows progress there, which is no part of an answer.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
+from rich.progress import Progress, ProgressColumn, TextColumn
 from rich.table import Table as RichTable
 
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.blocks import (
+    LATER,
     NO_PODS,
     NOW,
     AnswerPage,
@@ -24,8 +31,9 @@ from trimtab.clients.cli.blocks import (
     Style,
     Table,
 )
+from trimtab.clients.cli.output import PIPED_WIDTH, SafeConsole, stderr_console
 
-_STYLES = {NOW: "bold green", "later": "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
+_STYLES = {NOW: "bold green", LATER: "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
 _BAR = 5
 """Letters of the bar of a share."""
 _CODE = re.compile(r" \(([A-Z][A-Z0-9]*_[A-Z0-9_, ]*)\)")
@@ -36,11 +44,45 @@ _SHORT = 14
 
 def print_page(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
     """Print a page, and with `verbose` its parts."""
-    for part in printed(page.blocks, verbose=verbose):
-        console.print(part)
+    print_blocks(console, page.blocks, verbose=verbose)
     for one in page.parts if verbose else ():
-        console.print("", f"[bold underline]{escape(one.title)}[/bold underline]", sep="\n")
-        print_page(console, one, verbose=True)
+        print_part(console, one, verbose=True)
+
+
+def print_part(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
+    """Print a page with its title, after an empty line."""
+    console.print("", f"[bold underline]{escape(page.title)}[/bold underline]", sep="\n")
+    print_page(console, page, verbose=verbose)
+
+
+def print_blocks(console: Console, blocks: Iterable[Block], *, verbose: bool = False) -> None:
+    """Print some blocks."""
+    for part in printed(blocks, verbose=verbose):
+        console.print(part)
+
+
+def text_of(page: AnswerPage) -> str:
+    """Return a page as plain text, as wide as in a pipe."""
+    console = SafeConsole(file=StringIO(), width=PIPED_WIDTH, highlight=False, emoji=False)
+    with console.capture() as found:
+        print_page(console, page)
+    return "\n".join(line.rstrip() for line in found.get().splitlines())
+
+
+def print_command(console: Console, text: str) -> None:
+    """Print a command in one line that can be copied, however wide the terminal is."""
+    console.print(text, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def progress(text: str, *columns: ProgressColumn, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """Show on a terminal how far something is, while the context is open. Yields a function that is told `completed`,
+    `total` or another `description`.
+    """
+    console = stderr_console()
+    shown = (TextColumn("{task.description}"), *columns)
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield partial(bar.update, bar.add_task(text, total=total))
 
 
 def printed(blocks: Iterable[Block], *, verbose: bool = False) -> Iterator[RenderableType]:

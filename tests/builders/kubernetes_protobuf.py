@@ -1,5 +1,6 @@
 """Kubernetes objects in JSON to the API server's protobuf encoding, for tests that replay what a server sends."""
 
+import json
 import struct
 from datetime import datetime
 from typing import Any, TypeVar
@@ -8,9 +9,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.common.kubernetes.envelope import MAGIC
+from trimtab.common.watched.protobuf_objects import message_type
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-INLINED = ("volume_source",)
+INLINED = ("volume_source", "persistent_volume_source")
 M = TypeVar("M", bound=Message)
 
 
@@ -30,6 +32,14 @@ def frame_bytes(event_type: str, kind: str, api_version: str, message: bytes) ->
 def encoded(obj: dict[str, Any]) -> Any:
     """Return an object as an API server sends it: a pod as its message, all others as JSON."""
     return as_message(obj, core_pb2.Pod) if obj["kind"] == "Pod" else obj
+
+
+def wrapped(obj: dict[str, Any]) -> bytes:
+    """Return an object as an API server sends it to who asks for protobuf: all kinds with a message in it."""
+    message = message_type(obj["kind"])
+    if message is None:
+        return json.dumps(obj).encode()
+    return wrap(obj["kind"], obj["apiVersion"], as_message(obj, message).SerializeToString())
 
 
 def as_message(obj: dict[str, Any], kind: type[M]) -> M:
@@ -68,7 +78,7 @@ def _extend(items: Any, field: FieldDescriptor, value: Any) -> None:
             entry = items.add(key=key)
             if field.message_type.fields_by_name["value"].message_type is None:
                 entry.value = value[key]
-            else:
+            elif value[key] is not None:
                 _fill_value(entry.value, value[key])
     elif field.message_type is None:
         items.extend(value)
@@ -81,6 +91,8 @@ def _fill_value(message: Any, item: Any) -> None:
     kind = message.DESCRIPTOR.name
     if kind == "Quantity":
         message.string = str(item)
+    elif kind == "IntOrString":
+        message.type, message.intVal, message.strVal = (0, item, "") if isinstance(item, int) else (1, 0, item)
     elif kind == "Time":
         message.seconds = int(datetime.fromisoformat(item).timestamp())
     else:

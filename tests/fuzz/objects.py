@@ -1,13 +1,12 @@
 """Damaged Kubernetes objects in requests: read or refused, and a refused request changes nothing."""
 
 import json
-from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from tests.builders.kubernetes_protobuf import encoded, wrap
+from tests.builders.kubernetes_protobuf import wrapped
 from tests.builders.object_door import changes, key_of, reserve_any
 from tests.builders.random_node_pools import random_pool_objects
 from tests.builders.random_objects import random_objects
@@ -28,7 +27,6 @@ VALUES: Final = (
     "NoSchedule",
 )  # fmt: skip
 """Values in place of any other one."""
-CORE: Final = ("Pod",)
 SEEDS: Final = 40
 """Clusters that inputs begin with."""
 
@@ -38,20 +36,12 @@ def cluster(seed: int) -> list[Json]:
     return random_pool_objects(seed) if seed % 3 == 0 else random_objects(seed)
 
 
-def as_messages(objects: Sequence[Json]) -> list[bytes]:
-    """Return the pods among objects in the API server's encoding."""
-    core = [one for one in objects if one["kind"] in CORE]
-    return [wrap(one["kind"], one["apiVersion"], encoded(one).SerializeToString()) for one in core]
-
-
 def seeds() -> list[bytes]:
-    """Return valid parts of a request: half of them with pods in the API server's encoding."""
+    """Return valid parts of a request: half of them in the API server's protobuf encoding."""
     found = []
     for seed in range(1, 9):
         objects = cluster(seed)
-        messages = as_messages(objects) if seed % 2 else []
-        rest = [one for one in objects if not messages or one["kind"] not in CORE]
-        part = planner_pb2.ObjectsPart(put=[*(json.dumps(one).encode() for one in rest), *messages])
+        part = planner_pb2.ObjectsPart(put=[wrapped(one) if seed % 2 else json.dumps(one).encode() for one in objects])
         for one in objects[:2]:
             version, kind, namespace, name = key_of(one)
             part.delete.add(api_version=version, kind=kind, namespace=namespace, name=name + "-gone")
@@ -107,7 +97,7 @@ def objects(random: Random) -> None:
     if base is None:
         return
     texts = [json.dumps(spoiled(one, random) if random.random() < 0.1 else one).encode() for one in now]
-    texts += as_messages(now) if random.random() < 0.1 else []
+    texts += [wrapped(one) for one in now] if random.random() < 0.1 else []
     if random.random() < 0.3 and texts:
         texts[random.randrange(len(texts))] = flipped(random.choice(texts), random)
     reader = ObjectReader(SharedParts(()), reserve_any)

@@ -198,7 +198,7 @@ func (x *SnapshotPart) GetData() []byte {
 // it, those that have changed since. An object is in them once.
 type ObjectsPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole objects, added or replaced: JSON as the API server and kubectl give it, or of pods the protobuf encoding of the API
+	// Whole objects, added or replaced: JSON as the API server and kubectl give it, or the protobuf encoding of the API
 	// server with its envelope ("k8s\0"). A list of objects stands for its items; an empty one of a kind says that there
 	// are none. Kinds that do not matter are ignored, with a note. The bytes of a part: at most 4 MiB. OPTIONAL.
 	Put [][]byte `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`

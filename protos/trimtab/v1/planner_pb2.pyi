@@ -109,7 +109,7 @@ class ObjectsPart(_message.Message):
     DELETE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def put(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Whole objects, added or replaced: JSON as the API server and kubectl give it, or of pods the protobuf encoding of the API
+        """Whole objects, added or replaced: JSON as the API server and kubectl give it, or the protobuf encoding of the API
         server with its envelope ("k8s\\0"). A list of objects stands for its items; an empty one of a kind says that there
         are none. Kinds that do not matter are ignored, with a note. The bytes of a part: at most 4 MiB. OPTIONAL.
         """

@@ -1,5 +1,5 @@
-"""A plan of a planner in the command's process and of a planner service is the same, byte for byte. (What `fit` says in both is
-held against the scheduler's answers, in `tests/parity/test_trimtab_fit.py`.)
+"""A plan of a planner in the command's process and of a planner service is the same, byte for byte. What `fit` says in
+both is held against the scheduler's answers, in `tests/parity/test_trimtab_fit.py`.
 """
 
 import json

@@ -26,8 +26,8 @@ _PACKAGE: Final = core_pb2.DESCRIPTOR.package
 _INLINED: Final = ("volume_source", "persistent_volume_source")
 """Messages whose fields JSON places beside those of the enclosing message."""
 
-_YEAR_1_S: Final = -62_135_596_800
-"""Python has no earlier time, which Kubernetes accepts."""
+_TIMES_S: Final = (-62_135_596_800, 253_402_300_799)
+"""The first and the last second of the years 1 to 9999: Python has no other ones."""
 
 MESSAGES: Final = """
 message Namespace { ObjectMeta metadata = 1; }
@@ -234,8 +234,8 @@ def _plain(message: Any) -> Any:
         case "Quantity":
             return message.string
         case "Time":
-            is_set = message.seconds or message.nanos
-            return datetime.fromtimestamp(max(message.seconds, _YEAR_1_S), UTC) if is_set else None
+            seconds = min(max(message.seconds, _TIMES_S[0]), _TIMES_S[1])
+            return datetime.fromtimestamp(seconds, UTC) if message.seconds or message.nanos else None
         case "IntOrString":
             return message.strVal if message.type == 1 else message.intVal
     return _plain_fields(message)

@@ -11,6 +11,7 @@ from tests.builders.kubernetes_protobuf import as_message
 from trimtab.common.kubernetes.errors import MalformedAnswerError
 from trimtab.common.kubernetes.registry import STRUCTS
 from trimtab.common.watched.protobuf_objects import message_type, to_json
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 KINDS = sorted(kind for kind in STRUCTS if message_type(kind) is not None)
 NOT_IN_MESSAGES = {
@@ -75,3 +76,13 @@ def test_bytes_that_are_not_a_message_are_refused() -> None:
     assert message is not None
     with pytest.raises(MalformedAnswerError, match="5 bytes are no Node"):
         to_json(message, "v1", "Node", b"\xff\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "time"),
+    [(-(2**62), "0001-01-01T00:00:00Z"), (-14_182_980, "1969-07-20T20:17:00Z"), (2**62, "9999-12-31T23:59:59Z")],
+)
+def test_any_time_that_the_encoding_can_hold_is_read(seconds: int, time: str) -> None:
+    node = core_pb2.Node(metadata=meta_pb2.ObjectMeta(name="n", creation_timestamp=meta_pb2.Time(seconds=seconds)))
+    found = msgspec.json.decode(to_json(core_pb2.Node, "v1", "Node", node.SerializeToString()))
+    assert found["metadata"] == {"name": "n", "creationTimestamp": time}

@@ -93,15 +93,6 @@ def test_options_that_lost_are_shown_with_verbose_with_what_decided(trimtab: Run
     assert "INSUFFICIENT_RESOURCES" not in brief
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_no_line_is_wider_than_the_terminal(
-    trimtab: Run, burst: Path, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for more in ((), ("--verbose",)):
-        assert max(map(len, trimtab("plan", burst, *NOW, *more).out.splitlines())) <= columns
-
-
 def test_where_nothing_waits_the_plan_says_so_only_when_nothing_else_is_asked(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1"), k8s.node_group("a", nodes=["n1"]))
     assert "new node" not in trimtab("plan", "--no-advice", file, *NOW).out

@@ -75,6 +75,20 @@ def test_a_request_id_with_other_content_is_refused(service: Service) -> None:
     assert error.metadata == {"request_id": "r1"}
 
 
+def test_one_node_without_taint_rolls_back_the_set_before_the_call_returns(service: Service) -> None:
+    service.cluster.faults.add(Fault("add_taint", "n1", RefusedError("forbidden")))
+    assert service.start("r1", "n0", "n1") == {"n0": "SET_ROLLED_BACK", "n1": "FAILED_TO_MARK_TO_BE_DELETED"}
+    assert service.cluster.get_node("n0").taints == ()
+    service.cluster.faults.clear()
+    assert service.start("r2", "n0", "n1") == {"n0": "yes", "n1": "yes"}
+
+
+def test_limits_count_what_is_in_progress_and_a_request_may_only_lower_them(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy")))
+    assert list(service.start("r1", "n0", "n1", "n2", max_drain_parallelism=2).values()).count("LIMIT_EXCEEDED") == 1
+    assert list(service.start("r2", "n3", "n4", "n5", max_drain_parallelism=99).values()).count("yes") == 2
+
+
 def test_empty_nodes_do_not_wait_behind_drains(service: Service) -> None:
     answered = threading.Event()
 

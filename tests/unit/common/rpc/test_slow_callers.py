@@ -28,6 +28,21 @@ from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, p
 ONCE = RetryPolicy(attempts=1)
 
 
+class Busy(Planner):
+    """Works on every plan until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = threading.Semaphore(0)
+        self.may_go_on = threading.Event()
+
+    def Plan(self, request_iterator, context):
+        answer = super().Plan(request_iterator, context)
+        self.began.release()
+        assert self.may_go_on.wait(LIMIT_S)
+        return answer
+
+
 @contextmanager
 def serving(servicer: Planner, **settings: Any) -> Iterator[Shell]:
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, "trimtab.v1.Planner")
@@ -104,6 +119,20 @@ def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
         ended = {failure(call).reason for call in slow if call.done()}
         assert ended
         assert ended <= {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
+
+
+def test_a_caller_with_many_calls_has_no_more_than_its_share() -> None:
+    planner = Busy()
+    with serving(planner, max_calls_per_caller=3) as shell, connection(shell) as many, connection(shell) as stub:
+        calls = [many.Plan.future(whole()) for _ in range(3)]
+        # They are in progress, so none of them makes room for the next one.
+        assert all(planner.began.acquire(timeout=LIMIT_S) for _ in calls)
+        refused = failure(many.Plan.future(whole()))
+        assert (refused.code, refused.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+        other = stub.Plan.future(whole())
+        assert planner.began.acquire(timeout=LIMIT_S)
+        planner.may_go_on.set()
+        assert [call.result(timeout=LIMIT_S).request_id for call in (*calls, other)] == ["2"] * 4
 
 
 def test_callers_that_do_not_read_are_ended() -> None:

@@ -245,6 +245,26 @@ def churn(chance: random.Random, store: WatchedObjects, present: dict[Any, Json]
     store.put(kind, [raw(one)])
 
 
+def test_a_new_priority_class_counts_for_pods_that_a_daemon_set_has_yet_to_make() -> None:
+    agent = k8s.daemon_set(template={"cpu": "1", "spec": HIGH})
+    store = filled([agent])
+    maker = SnapshotMaker(store)
+    first = maker.next_update([], None).snapshot
+    assert first is not None
+    (before,) = expand(first)["owners"].values()
+    assert before.pod_template.spec.priority == 0
+    store.put("PriorityClass", [raw(priority_class(1000))])
+    delta = maker.next_update([], None).delta
+    assert delta is not None
+    (after,) = expand(delta.changed)["owners"].values()
+    assert after.pod_template.spec.priority == 1000
+    assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
+    store.drop("DaemonSet", raw(agent))
+    gone = maker.next_update([], None).delta
+    assert gone is not None
+    assert list(gone.deleted_owners) == [agent["metadata"]["uid"]]
+
+
 def test_what_is_written_into_the_status_of_a_buffer_changes_nothing() -> None:
     store = filled(CLUSTER)
     maker = SnapshotMaker(store)
@@ -291,6 +311,26 @@ def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> N
     assert store.revision == revision
     assert update.is_empty
     assert update.delta == pb.SnapshotDelta(changed=pb.ClusterSnapshot())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(k8s.csi_node("n1"), id="a node hands nothing over any more"),
+        pytest.param(k8s.csi_node("n2", migrated=["kubernetes.io/aws-ebs"]), id="another node hands over"),
+        pytest.param(k8s.node("n3"), id="a node comes"),
+    ],
+)
+def test_a_delta_tells_where_in_tree_volumes_can_be_reached_now(changed: Json) -> None:
+    objects = [*CLUSTER, k8s.pod("a", claims=["data-3"]), k8s.pod("b", claims=["data-0"])]
+    store = filled(objects)
+    maker = SnapshotMaker(store)
+    first = maker.next_update([], None).snapshot
+    assert first is not None
+    store.put(changed["kind"], [raw(changed)])
+    delta = maker.next_update([], None).delta
+    assert delta is not None
+    assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
 
 
 def test_a_list_forgets_what_it_did_not_have() -> None:

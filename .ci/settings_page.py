@@ -83,15 +83,22 @@ def rows() -> Iterator[tuple[str, FieldDescriptor]]:
 
 def tables(texts: Mapping[str, str]) -> str:
     """Return a table for each part of the settings."""
-    parts = []
+    parts, known = [], {path for path, _ in setting_paths()}
     for part, of_part in groupby(rows(), lambda row: row[0].partition(".")[0]):
-        lines = []
+        lines, in_place = [], dict[str, list[tuple[str, str]]]()
         for path, field in of_part:
             if path == part and field.message_type is not None and not option_of(field).ByteSize():
                 continue
             names = ", ".join(f"`{name}`" for name in option_of(field).upstream)
-            here = path.partition(".")[2] or path
-            lines.append(f"| `{here}` | {usual(field)} | {span(field)} | {names} | {meaning(field, texts)} |")
+            here, told = path.partition(".")[2] or path, meaning(field, texts)
+            replaces = re.fullmatch(r"`([\w.]+)`( during this time.*)?", told)
+            if replaces and replaces[1] in known and not (usual(field) or names):
+                in_place.setdefault(here.rpartition(".")[0], []).append((here, f"`{replaces[1]}`"))
+            else:
+                lines.append(f"| `{here}` | {usual(field)} | {span(field)} | {names} | {told} |")
+        for of_here in in_place.values():
+            here, others = ", ".join(f"`{one}`" for one, _ in of_here), ", ".join(other for _, other in of_here)
+            lines.append(f"| {here} |  | as there |  | In place of {others}, for these alone |")
         head = [f"### {part}", "", "| setting | default | range | elsewhere | what it is |", "|---|---|---|---|---|"]
         parts.append("\n".join([*head, *lines]))
     return "\n\n".join(parts)

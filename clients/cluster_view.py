@@ -3,7 +3,7 @@ the snapshot. Units as in the snapshot: cpu in
 milli-cores, other resources in base units.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.common.kubernetes.selectors import NODE_NAME_FIELD, Requirement, matches
+from trimtab.common.kubernetes.selectors import NODE_NAME_FIELD, matches
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]
@@ -304,12 +304,15 @@ class ClusterView:
         """Return the PodDisruptionBudgets that select a pod, by name."""
         namespace = pod.key.partition("/")[0]
         budgets = [one for one in self.snapshot.pod_disruption_budgets if one.namespace == namespace]
-        chosen = [one for one in budgets if one.HasField("selector") and self.selects(one.selector, pod.labels)]
+        chosen = [
+            one for one in budgets if one.HasField("selector") and self.selects(one.selector.requirements, pod.labels)
+        ]
         return sorted(chosen, key=lambda one: one.name)
 
-    def selects(self, selector: pb.LabelSelector, labels: Mapping[str, str]) -> bool:
-        """Whether all requirements of a label selector hold for some labels."""
-        return matches(tuple(self._requirement(one) for one in selector.requirements), labels)
+    def selects(self, requirements: Iterable[pb.LabelRequirement], labels: Mapping[str, str]) -> bool:
+        """Whether all requirements of a label selector, or of a node selector, hold for some labels."""
+        found = ((self.text(one.key), one.operator, tuple(map(self.text, one.values))) for one in requirements)
+        return matches(tuple(found), labels)
 
     def pods_like(self, pod: ShownPod, selector: pb.LabelSelector, keys: Sequence[int] = ()) -> NDArray[np.int64]:
         """Return the rows of a pod's namespace that a selector takes, with the pod's values of some label keys (string
@@ -323,7 +326,7 @@ class ClusterView:
         alike = [
             one
             for one in np.unique(sets[counts]).tolist()
-            if same.items() <= (labels := self.labels(one)).items() and self.selects(selector, labels)
+            if same.items() <= (labels := self.labels(one)).items() and self.selects(selector.requirements, labels)
         ]
         return np.flatnonzero(counts & np.isin(sets, alike))
 
@@ -336,8 +339,8 @@ class ClusterView:
             return True
         return any(
             (term.match_expressions or term.match_fields)
-            and matches(tuple(map(self._requirement, term.match_expressions)), labels)
-            and matches(tuple(map(self._requirement, term.match_fields)), {NODE_NAME_FIELD: node})
+            and self.selects(term.match_expressions, labels)
+            and self.selects(term.match_fields, {NODE_NAME_FIELD: node})
             for term in spec.node_affinity.terms
         )
 
@@ -358,6 +361,3 @@ class ClusterView:
         if toleration.operator in (pb.TolerationOperator.LT, pb.TolerationOperator.GT):
             return False
         return bool(key) and self.text(toleration.value) == self.text(taint.value)
-
-    def _requirement(self, requirement: pb.LabelRequirement) -> Requirement:
-        return self.text(requirement.key), requirement.operator, tuple(self.text(value) for value in requirement.values)

@@ -91,12 +91,14 @@ class Function(NamedTuple):
 
 
 class Module(NamedTuple):
-    """The checked parts of a file: whether it has a docstring, functions, and classes and imports with their lines."""
+    """The checked parts of a file: whether it has a docstring, functions, and classes, imports and texts with their
+    lines. Texts are constants that are no docstrings, also those inside of f-strings."""
 
     has_docstring: bool
     functions: tuple[Function, ...]
     classes: tuple[tuple[int, str], ...]
     imports: tuple[tuple[int, str], ...]
+    texts: tuple[tuple[int, str], ...]
 
 
 @cache
@@ -107,7 +109,10 @@ def module(path: Path) -> Module:
     functions = tuple(function_of(node, path) for node in nodes if isinstance(node, FunctionNode))
     imports = tuple(found for node in nodes for found in imported(node))
     classes = tuple((node.lineno, node.name) for node in nodes if isinstance(node, ast.ClassDef))
-    return Module(bool(ast.get_docstring(tree)), functions, classes, imports)
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in alone)
+    texts = tuple((node.lineno, node.value) for node in constants if isinstance(node.value, str))
+    return Module(bool(ast.get_docstring(tree)), functions, classes, imports, texts)
 
 
 def function_of(node: FunctionNode, path: Path) -> Function:
@@ -355,21 +360,12 @@ def test_keys_of_annotations_labels_and_taints_are_spelled_in_the_registry_alone
     for path in python_files(*SOURCES):
         if "signals" in path.parts:
             continue
-        for line, text in string_constants(path):
+        for line, text in module(path).texts:
             if text in KEYS:
                 spelled.append(f"{name_of(path)}:{line} spells {text}; use its row in common/kubernetes/signals")
             elif QUALIFIED.fullmatch(text) and text not in NO_SIGNALS:
                 unknown.append(f"{name_of(path)}:{line} reads {text}, which is in no row of common/kubernetes/signals")
     no_offences(spelled + unknown)
-
-
-def string_constants(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the text constants of a file that are no docstrings, with their lines; also those inside of f-strings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.lineno, node.value
 
 
 def test_no_waiver_excuses_complexity() -> None:

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Final
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
 from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.levers.requests import requests_above_use
 from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.terminal import progress
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -21,15 +21,12 @@ long as reading the cluster and planning it.
 """
 
 
-def advice_options(most_plans: int, usage: ClusterUsage | None = None) -> AdviceOptions:
-    """Return the options of advice. usage : what pods use, None = not known."""
+def advice_options(
+    usage: ClusterUsage | None = None, most_plans: int = MOST_PLANS, *, is_brief: bool = False
+) -> AdviceOptions:
+    """Return the options of advice. usage : what pods use, None = not known; is_brief : a section of another answer."""
     more = requests_above_use(usage.containers, usage.margin) if usage is not None else None
-    return AdviceOptions(most_plans, more)
-
-
-def brief_options(usage: ClusterUsage | None = None) -> AdviceOptions:
-    """Return the options of advice in a section of another answer."""
-    return replace(advice_options(MOST_BESIDE, usage), most_steps=1)
+    return replace(AdviceOptions(MOST_BESIDE, more), most_steps=1) if is_brief else AdviceOptions(most_plans, more)
 
 
 def find_advice(
@@ -43,31 +40,10 @@ def find_advice(
 
     Errors: UsageError for a damaged cluster, and those of the planner.
     """
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("planning changes", total=options.most_plans)
-
-        def show(done: int, most: int) -> None:
-            bar.update(task, completed=done, total=most)
-
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with progress("planning changes", *columns, total=options.most_plans) as show:
+        told = replace(options, progress=lambda done, most: show(completed=done, total=most))
         try:
-            return advise(planner, view, request, answer, replace(options, progress=show))
+            return advise(planner, view, request, answer, told)
         except (IndexError, ValueError) as error:
             raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error
-
-
-def advice_beside(
-    planner: PlannerAccess,
-    view: ClusterView,
-    request: plan_pb2.PlanRequest,
-    answer: plan_pb2.PlanResponse,
-    usage: ClusterUsage | None,
-    *,
-    is_whole: bool = False,
-) -> AdviceReport:
-    """Return advice for a section beside the plan: from few more plans, or, with `is_whole`, from as many as `trimtab
-    advise` makes. Others and errors: as for `find_advice`.
-    """
-    options = advice_options(MOST_PLANS, usage) if is_whole else brief_options(usage)
-    return find_advice(planner, view, request, answer, options)

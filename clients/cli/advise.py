@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trimtab.clients.advice.result import MOST_PLANS, Advice
-from trimtab.clients.cli.advice import advice_options, find_advice
+from trimtab.clients.cli.advice import advice_options
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.advice import changes_of
-from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.scale_down import headline
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, rows, without_empty_columns
-from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.output import Format, note, print_document, stdout_console
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.printing import print_found
 from trimtab.clients.cli.several_clusters import (
     MOST_ADVICE,
     PlannedCluster,
@@ -29,8 +28,6 @@ from trimtab.clients.cli.several_clusters import (
     refuse_failed,
     worth,
 )
-from trimtab.clients.cli.terminal import print_page
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.prices import HOURS_A_MONTH, behind_amount
 
 Json = dict[str, Any]
@@ -40,36 +37,26 @@ NOTHING = "No change that was tried frees another node."
 def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     """Print the advice on a plan over the cluster, or over several. Errors: FailedError if one of several failed."""
     if len(options.clusters) > 1:
-        planned = sorted(plan_each(options, advice=advice_options(most_plans)), key=_order)
-        if options.output is Format.TABLE:
-            print_page(stdout_console(), _clusters_page(planned), verbose=options.verbose)
-        else:
-            print_document(document(planned), options.output)
+        planned = sorted(plan_each(options, advice=advice_options(most_plans=most_plans)), key=_order)
+        found = _clusters_page(planned)
+        print_found(found, options.output, lambda: document(planned), verbose=options.verbose)
         refuse_failed(planned)
         return
-    request = options.request()
-    snapshot = options.cluster(request)
-    request.decisions.extend(default_decisions(request.settings, snapshot))
-    view = ClusterView(snapshot)
-    usage = options.usage_of(view)
+    asked = options.ask()
     with open_planner(options.planner, options.settings) as planner:
-        answer = planner.plan(snapshot, request)
-        report = find_advice(planner, view, request, answer, advice_options(most_plans, usage))
-    for text in answer.summary.notes:
+        shown = asked.plan(planner, advice_options(asked.usage, most_plans))
+    report = shown.advice
+    assert report is not None, "it was asked for"
+    for text in shown.summary.notes:
         note(text)
-    if options.output is not Format.TABLE:
-        print_document(report.document(), options.output)
-        return
-    now_ns, prices = request.now.ToNanoseconds(), options.prices_of_file
-    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, report)
     changes = changes_of(shown, MOST_ADVICE)
     if report.left_out_count:
         left = f"{counted(report.left_out_count, 'blocker')} not tried: --most-plans."
         changes = changes._replace(note=f"{changes.note.partition(').')[0]}). {left}")
     nothing = (Sentence(NOTHING, Style.HEADLINE), Sentence(changes.note, Style.MUTED))
-    found: tuple[Block, ...] = (changes,) if changes.changes else nothing
-    page = AnswerPage("Advice", (Sentence(headline(shown), Style.HEADLINE), *found))
-    print_page(stdout_console(), page, verbose=options.verbose)
+    blocks: tuple[Block, ...] = (changes,) if changes.changes else nothing
+    page = AnswerPage("Advice", (Sentence(headline(shown), Style.HEADLINE), *blocks))
+    print_found(page, options.output, report.document, verbose=options.verbose)
 
 
 class AdviceTotal(NamedTuple):

@@ -12,6 +12,7 @@ from trimtab.common.documents.output import visible_texts
 
 NO_PODS: Final = "no pods to move"
 NOW: Final = "now"
+LATER: Final = "later"
 """Words of cells that stand out on a terminal."""
 COLORS: Final = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER: Final = "#57606a"

@@ -255,25 +255,10 @@ def _volumes(view: ClusterView, pod: ShownPod, node: str) -> str:
     texts = [f"claim {volume.id}: {volume.detail}" for volume in volumes if volume.detail]
     for volume in volumes if not texts else ():
         terms = volume.node_affinity.terms if volume.HasField("node_affinity") else ()
-        if terms and not any(all(_holds(view, one, labels) for one in term.match_expressions) for term in terms):
+        if terms and not any(view.selects(term.match_expressions, labels) for term in terms):
             place = "the volume of" if volume.state == pb.VolumeState.BOUND else "the storage class of"
             texts.append(f"{place} claim {volume.id} is for {' or '.join(_term(view, term) for term in terms)}")
     return "; ".join(texts)
-
-
-def _holds(view: ClusterView, requirement: pb.LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet a requirement; those that compare numbers count as met."""
-    key, values = view.text(requirement.key), {view.text(value) for value in requirement.values}
-    match requirement.operator:
-        case pb.LabelOperator.IN:
-            return labels.get(key) in values
-        case pb.LabelOperator.NOT_IN:
-            return labels.get(key) not in values
-        case pb.LabelOperator.EXISTS:
-            return key in labels
-        case pb.LabelOperator.DOES_NOT_EXIST:
-            return key not in labels
-    return True
 
 
 def _zones(view: ClusterView, pod: ShownPod, node: str) -> str:

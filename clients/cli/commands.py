@@ -103,7 +103,7 @@ def options(
 
 
 def demo(asked: DemoOptions) -> None:
-    """Run planner, actuator and a simulated cluster on this machine, and show how they work on real data."""
+    """Show how it works: planner, actuator and a simulated cluster on this machine."""
     require_extra("planner", "trimtab demo")
     require_extra("actuator", "trimtab demo")
     from trimtab.clients.cli.demo.command import demo as run
@@ -113,7 +113,7 @@ def demo(asked: DemoOptions) -> None:
 
 
 def plan(asked: PlanOptions) -> None:
-    """Make a plan of each cluster: which node groups grow for which pods, which nodes go, and why the others stay."""
+    """Plan a cluster, or several: which nodes go, why the others stay, which node groups grow for which pods."""
     from trimtab.clients.cli.decisions import read_decisions
     from trimtab.clients.cli.plan import plan as run
 
@@ -153,8 +153,9 @@ def _command_options(asked: Any, **others: Any) -> "CommandOptions":
 
 
 def advise(asked: AdviseOptions) -> None:
-    """Say what to change in settings and objects so that more nodes could go, and what each change would free; of
-    several clusters in one table.
+    """Say what to change so that more nodes could go, and what each change would free.
+
+    Changes are of settings and objects; those of several clusters are in one table.
     """
     from trimtab.clients.cli.advise import advise as run
 
@@ -162,15 +163,16 @@ def advise(asked: AdviseOptions) -> None:
 
 
 def rightsize(asked: RightsizeOptions) -> None:
-    """Say which pools of machines would hold a cluster's pods for the least money, and what that saves."""
+    """Say which pools of machines would hold a cluster's pods for the least money."""
     from trimtab.clients.cli.rightsize.command import rightsize as run
 
     run(_command_options(asked), asked)
 
 
 def explain(asked: ExplainOptions) -> None:
-    """Explain why a pod is not scheduled, why a node is not removed, what room slack holds, or on which nodes pods fit
-    (with -o json an object per line).
+    """Explain why a pod is not scheduled, why a node is not removed, or where pods fit.
+
+    Also what room slack holds, and what a workload, a pod group or a ProvisioningRequest lacks.
     """
     from trimtab.clients.cli.explain.command import explain as run
 
@@ -178,8 +180,9 @@ def explain(asked: ExplainOptions) -> None:
 
 
 def top(asked: TopOptions) -> None:
-    """Show nodes, packing, money, pending pods and deletions on a live screen or a page: of the current context's
-    cluster, of files, of a recording round by round.
+    """Show a cluster on a live screen or a page: nodes, packing, money, pending pods, deletions.
+
+    It is that of the current context, of files, or of a recording, round by round.
     """
     if asked.status:
         from trimtab.clients.cli.live.status import status
@@ -192,7 +195,7 @@ def top(asked: TopOptions) -> None:
 
 
 def simulate(asked: SimulateOptions) -> None:
-    """Simulate a cluster on virtual time, with the real planner and actuator; compare settings on the same load."""
+    """Simulate a cluster on virtual time, and compare settings on the same load."""
     require_extra("planner", "trimtab simulate")
     require_extra("actuator", "trimtab simulate")
     from trimtab.clients.cli.simulate.command import simulate as run
@@ -233,9 +236,9 @@ def load(asked: LoadOptions) -> None:
 
 
 def run(asked: RunOptions) -> None:
-    """Autoscale a live cluster: snapshot, plan, act, repeat; or restrict an existing autoscaler to the nodes of the
-    plan; or only count what would be done. Logs go to stderr: text has a line for each round in which something has
-    changed, JSON an object for each round.
+    """Autoscale a live cluster, or steer its autoscaler, or only count what would be done.
+
+    Logs go to stderr: text has a line for each round in which something has changed, JSON an object for each round.
     """
     from trimtab.clients.cli.live.run import run as go
 
@@ -250,8 +253,9 @@ def record(asked: RecordOptions) -> None:
 
 
 def replay(asked: ReplayOptions) -> None:
-    """Run a recording through a planner and show every difference from the recorded answers, exit code 1 if any; with
-    -o html=FILE write a page about the recorded rounds.
+    """Run a recording through a planner and show every difference from the recorded answers.
+
+    The exit code is 1 if there is any. With -o html=FILE write a page about the recorded rounds.
     """
     given = _command_options(asked)
     if _wrote_page(given, asked):

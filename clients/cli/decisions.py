@@ -1,6 +1,6 @@
 """`--decision`: names of decisions as typed by users, the default without it, and annotations that decisions read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.decisions import FIELDS, Code, decision_of
@@ -20,6 +20,18 @@ def read_decisions(names: Sequence[str]) -> Codes:
         if code not in chosen:
             chosen.append(code)
     return chosen
+
+
+def asking(
+    request: plan_pb2.PlanRequest, decisions: Iterable[Code] = (), *, fit_pods: Iterable[str] = ()
+) -> plan_pb2.PlanRequest:
+    """Return a copy of a request for these decisions alone, or for where some pods fit."""
+    asked = plan_pb2.PlanRequest()
+    asked.CopyFrom(request)
+    del asked.decisions[:]
+    asked.decisions.extend(dict.fromkeys(decisions))
+    asked.fit_pods.extend(fit_pods)
+    return asked
 
 
 def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> Codes:

@@ -16,10 +16,10 @@ import msgspec
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, Table, led, rows
 from trimtab.clients.cli.causes import OF_DEVICES, cause, device_cause, device_kinds
-from trimtab.clients.cli.output import Format, print_document, stdout_console
+from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.terminal import print_page
+from trimtab.clients.cli.printing import print_document, print_found
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.common.documents.output import escaped
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -106,7 +106,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:
             page = AnswerPage("", tuple(fit_blocks(ClusterView(snapshot), answers)))
-            print_page(stdout_console(), page, verbose=True)
+            print_found(page, options.output, dict, verbose=True)
         elif options.output is Format.YAML:
             rows = [row for answer in answers for row in _rows(answer)]
             print_document(rows, Format.YAML)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn
 
 from trimtab.clients.cli.failures import FailedError, cluster_failures
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.sources import ClusterInput, note_some
+from trimtab.clients.cli.terminal import progress
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.watched.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS
@@ -35,18 +36,10 @@ def read_live(
 
     source = ClusterSource(cluster.kubeconfig, cluster.context, cluster.files)
     groups = source.groups()
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with (
-        cluster_failures(),
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
-        task = bar.add_task(f"reading {cluster.name}", total=None)
+    with cluster_failures(), progress(f"reading {cluster.name}", BarColumn(), MofNCompleteColumn()) as show:
         api = source.api()
         try:
-            found = read_once(
-                api, groups, numbers, lambda done, total: bar.update(task, completed=done, total=total), offers
-            )
+            found = read_once(api, groups, numbers, lambda done, whole: show(completed=done, total=whole), offers)
         finally:
             api.close()
     if not found.snapshot.nodes and not found.snapshot.node_groups:

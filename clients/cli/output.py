@@ -1,9 +1,8 @@
-"""Output of answers: tables for users, JSON and YAML in the proto3 JSON mapping for programs.
+"""Consoles, notes, and the JSON form of messages, in the proto3 JSON mapping.
 
 The JSON of a message includes fields with default values, so a reader need not know the defaults.
 """
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,14 +11,13 @@ from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
 
-import yaml
 from google.protobuf.message import Message
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
 from trimtab.clients.json_form import readable_form
-from trimtab.common.documents.output import escaped, is_visible, visible
+from trimtab.common.documents.output import visible
 
 PIPED_WIDTH = 120
 
@@ -35,27 +33,6 @@ class Format(StrEnum):
 def as_document(message: Message) -> dict[str, Any]:
     """Return the JSON form of a message, with columns by name."""
     return readable_form(message)
-
-
-class _PlainDumper(yaml.CSafeDumper):
-    """Writes equal parts out each time: anchors and aliases confuse people and simple readers."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        """Return that no part is replaced by an alias."""
-        return True
-
-
-def print_document(document: Any, form: Format) -> None:
-    """Print a document as JSON or YAML on stdout."""
-    if form is Format.YAML:
-        text = _yaml(document, allow_unicode=True)
-        sys.stdout.write(text if is_visible(text) else _yaml(document, allow_unicode=False))
-    else:
-        sys.stdout.write(escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n")
-
-
-def _yaml(document: Any, *, allow_unicode: bool) -> str:
-    return str(yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, allow_unicode=allow_unicode))
 
 
 class SafeConsole(Console):

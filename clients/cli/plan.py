@@ -4,19 +4,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from trimtab.clients.advice.advise import AdviceOptions
 from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN
+from trimtab.clients.cli.advice import advice_options, find_advice
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import check_state, read_now, read_settings, read_state, settings_notes
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.offer_files import OfferFile, read_offers
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
-from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.output import Format, as_document, note, stdout_console
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
+from trimtab.clients.cli.printing import print_document
 from trimtab.clients.cli.slack_objects import exported
 from trimtab.clients.cli.sources import ClusterChoice, ClusterInput, read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
@@ -157,6 +162,19 @@ class CommandOptions:
         """The prices of `--prices`, read once; None = not given. Errors: UsageError."""
         return given_prices(self.prices)
 
+    def ask(self, decisions: Iterable[plan_pb2.Decision.Code.ValueType] = ()) -> "AskedCluster":
+        """Read the cluster and what is asked about it. decisions : none = those that the input asks for."""
+        request = self.request()
+        request.decisions.extend(decisions)
+        return self.asked(self.cluster(request), request)
+
+    def asked(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> "AskedCluster":
+        """Return what is asked about a cluster, with the decisions that the input asks for if there are none."""
+        if not request.decisions:
+            request.decisions.extend(default_decisions(request.settings, snapshot))
+        view = ClusterView(snapshot)
+        return AskedCluster(self, view, request, self.usage_of(view))
+
     def request(self) -> plan_pb2.PlanRequest:
         """Read everything but the cluster: its errors are then reported before a large file is read."""
         request = plan_pb2.PlanRequest(settings=read_settings(self.settings, self.set_values), now=self.moment())
@@ -195,6 +213,32 @@ def orphaned_note(pods: Sequence[tuple[str, str]]) -> str:
     return f"{what} not in the input ({example}) and left out; give all nodes, or leave such pods out"
 
 
+class AskedCluster(NamedTuple):
+    """A cluster that has been read, and what is asked about it. usage : what its pods use, None = not known."""
+
+    options: CommandOptions
+    view: ClusterView
+    request: plan_pb2.PlanRequest
+    usage: ClusterUsage | None
+
+    def plan(self, planner: PlannerAccess, advice: AdviceOptions | None = None) -> PlanAnswer:
+        """Return a planner's answer. advice : how to look for what to change, None = not at all."""
+        answer = self.answer(planner.plan(self.view.snapshot, self.request))
+        return answer if advice is None else self.advised(planner, answer, advice)
+
+    def answer(self, response: plan_pb2.PlanResponse) -> PlanAnswer:
+        """Return a response as the answer to what is asked."""
+        given, now_ns = self.options, self.request.now.ToNanoseconds()
+        return PlanAnswer(
+            response, self.view, self.request.settings, now_ns, given.verbose, given.prices_of_file, self.usage
+        )
+
+    def advised(self, planner: PlannerAccess, answer: PlanAnswer, advice: AdviceOptions) -> PlanAnswer:
+        """Return an answer that the planner has just made with what to change."""
+        report = find_advice(planner, self.view, self.request, answer.response, advice)
+        return replace(answer, advice=report)
+
+
 def plan(
     options: CommandOptions,
     decisions: Sequence[plan_pb2.Decision.Code.ValueType],
@@ -205,38 +249,28 @@ def plan(
     """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests;
     export : a form of `exported`; with_advice : also what to change so that more nodes could go.
     """
-    from trimtab.clients.cli.advice import advice_beside
-
-    request = options.request()
-    request.decisions.extend(decisions)
-    snapshot = options.cluster(request)
-    if not decisions:
-        request.decisions.extend(default_decisions(request.settings, snapshot))
-    if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
-        request.decisions.append(plan_pb2.Decision.SLACK)
-    view = ClusterView(snapshot)
-    usage = options.usage_of(view)
+    asked = options.ask(decisions)
+    if export is not None and plan_pb2.Decision.SLACK not in asked.request.decisions:
+        asked.request.decisions.append(plan_pb2.Decision.SLACK)
+    advice = None
+    if with_advice and export is None:
+        advice = advice_options(asked.usage, is_brief=not options.verbose and options.output is Format.TABLE)
     with open_planner(options.planner, options.settings) as planner:
-        answer = planner.plan(snapshot, request)
-        advice = None
-        if with_advice and export is None:
-            is_whole = options.verbose or options.output is not Format.TABLE
-            advice = advice_beside(planner, view, request, answer, usage, is_whole=is_whole)
+        answer = asked.plan(planner, advice)
     if export is not None:
-        for problem in answer.slack.problems:
+        for problem in answer.response.slack.problems:
             note(problem)
-        print_document(exported(answer.slack, export), Format.YAML)
-        return
-    if options.output is not Format.TABLE:
-        # Stage times differ between runs, but the same input must give the same bytes.
-        answer.diagnostics.ClearField("stages")
-        more = {} if advice is None else {"advice": advice.document()}
-        print_document(as_document(answer) | more, options.output)
-        return
-    from trimtab.clients.cli.answers.answer import PlanAnswer
-    from trimtab.clients.cli.answers.page import print_answer
+        print_document(exported(answer.response.slack, export), Format.YAML)
+    elif options.output is not Format.TABLE:
+        print_document(plan_document(answer), options.output)
+    else:
+        from trimtab.clients.cli.answers.page import print_answer
 
-    now_ns = request.now.ToNanoseconds()
-    prices = options.prices_of_file
-    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, advice)
-    print_answer(stdout_console(), shown)
+        print_answer(stdout_console(), answer)
+
+
+def plan_document(answer: PlanAnswer) -> dict[str, Any]:
+    """Return an answer for programs. Times of stages are left out: the same input gives the same bytes."""
+    document = as_document(answer.response)
+    document["diagnostics"]["stages"] = []
+    return document if answer.advice is None else document | {"advice": answer.advice.document()}

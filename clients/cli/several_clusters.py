@@ -8,24 +8,21 @@ from typing import Any
 
 from trimtab.clients.advice.advise import AdviceOptions
 from trimtab.clients.advice.result import Advice
-from trimtab.clients.cli.advice import find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.advice import TITLE, change
 from trimtab.clients.cli.answers.answer import PlanAnswer, assumption_of, money
 from trimtab.clients.cli.answers.page import plan_page
 from trimtab.clients.cli.answers.summary import key_figures
 from trimtab.clients.cli.blocks import AnswerPage, Bar, Block, ChangeList, Facts, Line, Sentence, Style, Table
-from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
-from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.output import as_document, note
+from trimtab.clients.cli.plan import CommandOptions, plan_document
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.printing import print_found
 from trimtab.clients.cli.sources import ClusterInput
-from trimtab.clients.cli.terminal import print_page
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.rpc.errors import TrimtabError
-from trimtab.prices import HOURS_A_MONTH, behind_amount
+from trimtab.prices import behind_amount
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -76,32 +73,17 @@ def _planned(
     options: CommandOptions, decisions: Codes, planner: PlannerAccess, wanted: AdviceOptions | None
 ) -> PlannedCluster:
     (cluster,) = options.clusters
-    advice = None
     try:
-        request = options.request()
-        request.decisions.extend(decisions)
-        snapshot = options.cluster(request)
-        if not decisions:
-            request.decisions.extend(default_decisions(request.settings, snapshot))
-        response = planner.plan(snapshot, request)
-        view = ClusterView(snapshot)
-        if wanted is not None:
-            advice = find_advice(planner, view, request, response, wanted)
+        return PlannedCluster(cluster, options.ask(decisions).plan(planner, wanted))
     except (UsageError, FailedError, InvalidInputError, TrimtabError) as error:
         note(f"{cluster.name}: left out: {error}")
         return PlannedCluster(cluster, None, str(error))
-    now_ns, prices_of_file = request.now.ToNanoseconds(), options.prices_of_file
-    answer = PlanAnswer(response, view, request.settings, now_ns, options.verbose, prices_of_file, advice=advice)
-    return PlannedCluster(cluster, answer)
 
 
 def plan_several(options: CommandOptions, decisions: Codes) -> None:
     """Print plans for several clusters. Errors: FailedError if one of them failed."""
     planned = plan_each(options, decisions)
-    if options.output is Format.TABLE:
-        print_page(stdout_console(), clusters_page(planned), verbose=options.verbose)
-    else:
-        print_document(document(planned), options.output)
+    print_found(clusters_page(planned), options.output, lambda: document(planned), verbose=options.verbose)
     refuse_failed(planned)
 
 
@@ -260,33 +242,13 @@ def _cells(one: plan_pb2.PlanSummary) -> tuple[str, ...]:
 
 
 def document(planned: Sequence[PlannedCluster]) -> Json:
-    """Return plans and figures for programs."""
-    clusters = []
+    """Return plans and their sums for programs."""
+    clusters: list[Json] = []
     for one in planned:
-        row: Json = {"name": one.cluster.name}
         if one.answer is None:
-            row["error"] = one.problem
+            clusters.append({"name": one.cluster.name, "error": one.problem})
         else:
-            one.answer.response.diagnostics.ClearField("stages")
-            row |= {
-                **_figures(one.answer.summary, one.answer.costs.currency),
-                "priceSources": one.answer.costs.sources,
-                "plan": as_document(one.answer.response),
-            }
-        clusters.append(row)
-    return {"total": _figures(total(planned), currency_of(planned)), "clusters": clusters}
-
-
-def _figures(one: plan_pb2.PlanSummary, currency: str) -> Json:
-    return {
-        "nodes": one.now.node_count,
-        "removed": one.removed_node_count,
-        "added": one.added_node_count,
-        "pricePerHour": round(one.now.price_per_hour, 6),
-        "pricePerHourAfter": round(one.after.price_per_hour, 6),
-        "savedPerMonth": round(one.saved_per_month, 2),
-        "hoursPerMonth": HOURS_A_MONTH,
-        "nodesWithoutPrice": one.now.unpriced_node_count,
-        "assumption": assumption_of(one),
-        "currency": currency,
-    }
+            costs = one.answer.costs
+            told = {"currency": costs.currency, "priceSources": costs.sources}
+            clusters.append({"name": one.cluster.name, **told, "plan": plan_document(one.answer)})
+    return {"total": as_document(total(planned)), "currency": currency_of(planned), "clusters": clusters}

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TimeElapsedColumn
 
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.output import note
+from trimtab.clients.cli.terminal import progress
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS
 from trimtab.common.objects.build import BuiltSnapshot
@@ -44,15 +45,8 @@ def read_snapshot(
         raise UsageError(f"no FILE is given; make one with: {_EXPORT}; or read a live cluster with --context NAME")
     for path in paths:
         _check(path)
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        built = read_files(paths, show, max_bytes, numbers, offers)
+    with progress("reading", BarColumn(), TaskProgressColumn(), TimeElapsedColumn()) as show:
+        built = read_files(paths, lambda done, whole: show(completed=done, total=whole), max_bytes, numbers, offers)
     note_some(built.notes if with_notes else [])
     misspelled = [text for text in built.notes if text.endswith("did you mean Node?")]
     if not built.snapshot.nodes and (needs_nodes or not built.snapshot.node_groups):

@@ -1,15 +1,23 @@
-"""Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words."""
+"""Prints blocks on a terminal: the most important of each, everything with `--verbose`. Pictures are told in words.
+Shows progress there, which is no part of an answer.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
+from rich.progress import Progress, ProgressColumn, TextColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.blocks import (
+    LATER,
     NO_PODS,
     NOW,
     AnswerPage,
@@ -24,8 +32,9 @@ from trimtab.clients.cli.blocks import (
     Style,
     Table,
 )
+from trimtab.clients.cli.output import PIPED_WIDTH, SafeConsole, stderr_console
 
-_STYLES = {NOW: "bold green", "later": "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
+_STYLES = {NOW: "bold green", LATER: "green", "moving": "magenta", NO_PODS: "dim", "all": "bold"}
 _BAR = 5
 """Letters of the bar of a share."""
 _CODE = re.compile(r" \(([A-Z][A-Z0-9]*_[A-Z0-9_, ]*)\)")
@@ -36,11 +45,45 @@ _SHORT = 14
 
 def print_page(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
     """Print a page, and with `verbose` its parts."""
-    for part in printed(page.blocks, verbose=verbose):
-        console.print(part)
+    print_blocks(console, page.blocks, verbose=verbose)
     for one in page.parts if verbose else ():
-        console.print("", f"[bold underline]{escape(one.title)}[/bold underline]", sep="\n")
-        print_page(console, one, verbose=True)
+        print_part(console, one, verbose=True)
+
+
+def print_part(console: Console, page: AnswerPage, *, verbose: bool = False) -> None:
+    """Print a page with its title, after an empty line."""
+    console.print("", f"[bold underline]{escape(page.title)}[/bold underline]", sep="\n")
+    print_page(console, page, verbose=verbose)
+
+
+def print_blocks(console: Console, blocks: Iterable[Block], *, verbose: bool = False) -> None:
+    """Print some blocks."""
+    for part in printed(blocks, verbose=verbose):
+        console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def text_of(page: AnswerPage) -> str:
+    """Return a page as plain text, as wide as in a pipe."""
+    console = SafeConsole(file=StringIO(), width=PIPED_WIDTH, highlight=False, emoji=False)
+    with console.capture() as found:
+        print_page(console, page)
+    return "\n".join(line.rstrip() for line in found.get().splitlines())
+
+
+def print_command(console: Console, text: str) -> None:
+    """Print a command in one line that can be copied, however wide the terminal is."""
+    console.print(text, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def progress(text: str, *columns: ProgressColumn, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """Show on a terminal how far something is, while the context is open. Yields a function that is told `completed`,
+    `total` or another `description`.
+    """
+    console = stderr_console()
+    shown = (TextColumn("{task.description}"), *columns)
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield partial(bar.update, bar.add_task(text, total=total))
 
 
 def printed(blocks: Iterable[Block], *, verbose: bool = False) -> Iterator[RenderableType]:
@@ -67,7 +110,7 @@ def _parts(block: Block, verbose: bool) -> Iterator[RenderableType]:
                 yield _styled(block.note, Style.MUTED)
     elif isinstance(block, ChangeList):
         if block.changes:
-            yield _changes(block, verbose)
+            yield from _changes(block, verbose)
             yield _styled(block.note, Style.MUTED)
     elif verbose:
         yield from _in_words(block)
@@ -111,26 +154,31 @@ def table_on_terminal(table: Table, *, verbose: bool = False) -> RichTable:
     return printed
 
 
-def _changes(block: ChangeList, verbose: bool) -> RichTable:
-    """Return a row for each change, with the lines to change below it."""
+def _changes(block: ChangeList, verbose: bool) -> Iterator[RenderableType]:
+    """Yield a row for each change, and below it the lines to change: each in one line that can be copied."""
     shown = block.changes if verbose or not block.most else block.changes[: block.most]
     count = shown_of(len(shown), len(block.changes)).replace("--verbose", "`trimtab advise -v`")
-    table = _table(f"{block.title}{count}")
-    has_label, has_month = any(one.label for one in shown), any(one.month for one in shown)
-    if has_label:
-        table.add_column("", overflow="fold")
-    for name in ("nodes", *(["a month"] if has_month else [])):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("if", overflow="fold")
-    for one in shown:
-        figures = [*([escape(one.label)] if has_label else []), one.nodes, *([one.month] if has_month else [])]
-        table.add_row(*figures, escape(one.condition))
-        lines = one.lines
+    columns = {
+        "": [change.label for change in shown],
+        "nodes": [change.nodes for change in shown],
+        "a month": [change.month for change in shown],
+    }
+    columns = {name: texts for name, texts in columns.items() if any(texts)}
+    widths = {name: max(map(len, (name, *texts))) for name, texts in columns.items()}
+    indent = " " * (sum(widths.values()) + 2 * len(widths) + 2)
+    for at, change in enumerate(shown):
+        table = _table("" if at else f"{block.title}{count}")
+        table.show_header = not at
+        for name, width in widths.items():
+            table.add_column(name, width=width, justify="right" if name else "left")
+        table.add_column("if", overflow="fold")
+        table.add_row(*(escape(texts[at]) for texts in columns.values()), escape(change.condition))
+        yield table
+        lines = change.lines
         if len(lines) > 1 and not verbose:
             lines = (f"{lines[0]} (and {counted(len(lines) - 1, 'more line')})",)
-        for text in (*([one.steps] if one.steps else []), *lines):
-            table.add_row(*[""] * len(figures), f"  [dim]{escape(text)}[/dim]")
-    return table
+        for text in (*([change.steps] if change.steps else []), *lines):
+            yield Text(f"{indent}{text}", style="dim", no_wrap=True, overflow="ignore")
 
 
 def _table(title: str) -> RichTable:

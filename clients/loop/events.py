@@ -20,7 +20,8 @@ from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.v1 import actuator_pb2, reason_pb2
 
-if TYPE_CHECKING:  # It needs an extra, which simulations do without.
+if TYPE_CHECKING:  # The API needs an extra, which simulations do without.
+    from trimtab.clients.loop.rounds import RoundResult
     from trimtab.common.kubernetes.api import Api
 
 log = structlog.get_logger("events")
@@ -67,6 +68,10 @@ class StatusEvents:
         self._states: dict[tuple[str, str], int] | None = None
         self._stages: dict[str, int] = {}
         self._evicted: set[str] = set()
+
+    def of_round(self, done: "RoundResult") -> list[ClusterEvent]:
+        """Return the events of a round."""
+        return self.of(done.status) if done.status is not None else []
 
     def of(self, status: actuator_pb2.ActuatorStatus) -> list[ClusterEvent]:
         """Return the events of the changes since the last status."""

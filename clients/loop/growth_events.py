@@ -1,4 +1,5 @@
-"""Events of scale-up: on the growth of node groups, on the pods that it serves, and on pods that no node group helps.
+"""Events of scale-up: on the growth of node groups, on the pods that it serves, on pods that no node group helps, and
+on ProvisioningRequests: one for each outcome that was told.
 Decides which results of a round become events, and their text. A pod gets one event for each reason.
 Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `NotTriggerScaleUp`, `ScaledUpGroup`,
 `FailedToScaleUpGroup`, and the object of each).
@@ -7,9 +8,11 @@ Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `Not
 from collections.abc import Iterator
 from typing import Final
 
+from trimtab.clients.loop.capacity import answer_content, request_key
 from trimtab.clients.loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.clients.loop.rounds import RoundResult
 from trimtab.places import on_new_nodes, shortfalls
+from trimtab.v1 import plan_pb2
 
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
 SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"
@@ -69,3 +72,29 @@ def _pod(key: str) -> Subject:
     """Return the subject of "namespace/name"."""
     namespace, _, name = key.partition("/")
     return Subject("Pod", name, namespace)
+
+
+Outcome = plan_pb2.CapacityRequestOutcome
+_GOOD: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.CONSUMED))
+
+
+class RequestEvents:
+    """Turns the outcomes that were told into events on the requests. An outcome that could not be written is told again
+    in the next round, and is no second event."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, int, str]] = {}
+
+    def of(self, done: RoundResult) -> Iterator[ClusterEvent]:
+        """Yield an event on each request whose outcome was told and has changed."""
+        if done.answer.HasField("capacity_requests"):
+            present = {request_key(one) for one in done.answer.capacity_requests.requests}
+            self._known = {key: content for key, content in self._known.items() if key in present}
+        for one in done.told_requests:
+            if self._known.get(request_key(one)) == answer_content(one):
+                continue
+            self._known[request_key(one)] = answer_content(one)
+            kind = NORMAL if one.outcome in _GOOD else WARNING
+            reason = "".join(word.capitalize() for word in Outcome.Code.Name(one.outcome).split("_"))
+            subject = Subject("ProvisioningRequest", one.name, one.namespace, one.uid)
+            yield ClusterEvent(subject, kind, f"Capacity{reason}", one.detail)

@@ -6,6 +6,7 @@ status ConfigMap and the health endpoints. Never decides about the cluster. Unit
 import math
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,13 +14,10 @@ import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.loop.advisory import Advisory
-from trimtab.clients.loop.events import EventWriter, StatusEvents
-from trimtab.clients.loop.gang_events import GangEvents
-from trimtab.clients.loop.growth_events import GrowthEvents
+from trimtab.clients.loop.events import ClusterEvent, EventWriter
 from trimtab.clients.loop.health import Health
 from trimtab.clients.loop.kept_state import StateKeeper
 from trimtab.clients.loop.loop_clock import LoopClock
-from trimtab.clients.loop.request_events import RequestEvents
 from trimtab.clients.loop.round_text import round_text
 from trimtab.clients.loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.loop.status_map import StatusMap
@@ -46,19 +44,15 @@ class LoopSettings:
 
 class LoopServices(NamedTuple):
     """Services that the loop uses. None = not used. `health` : answers probes; `lease` : leads one of several replicas;
-    `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events`,
-    `request_events`, `gang_events` : which events a round makes; `states` : keeps the planner's state over restarts;
-    `advisory` : counts what would have been done.
+    `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `events_of` : which events a round
+    makes; `states` : keeps the planner's state over restarts; `advisory` : counts what would have been done.
     """
 
     health: Health
     lease: Lease | None = None
     status_map: StatusMap | None = None
     events: EventWriter | None = None
-    status_events: StatusEvents | None = None
-    growth_events: GrowthEvents | None = None
-    request_events: RequestEvents | None = None
-    gang_events: GangEvents | None = None
+    events_of: Sequence[Callable[[RoundResult], Iterable[ClusterEvent]]] = ()
     states: StateKeeper | None = None
     advisory: Advisory | None = None
 
@@ -191,16 +185,10 @@ class Loop:
         around = self._around
         if around.advisory is not None:
             around.advisory.add(self._look(), done)
-        if around.events is not None and around.status_events is not None and done.status is not None:
-            around.events.put(around.status_events.of(done.status))
-        if around.events is not None and around.growth_events is not None:
-            around.events.put(around.growth_events.of(done))
-        if around.events is not None and around.request_events is not None:
-            around.events.put(around.request_events.of(done))
-        if around.gang_events is not None:
-            on_gangs = around.gang_events.of(done)
-            if around.events is not None:
-                around.events.put(on_gangs)
+        # All are asked, whether their events are written or not: they count, too.
+        found = [event for events_of in around.events_of for event in events_of(done)]
+        if around.events is not None:
+            around.events.put(found)
         self._write_status(done)
 
     def _write_status(self, done: RoundResult | None) -> None:

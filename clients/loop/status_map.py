@@ -11,13 +11,13 @@ from typing import Any
 import yaml
 
 from trimtab.clients.loop.advisory import Advisory
-from trimtab.clients.loop.costs import costs
 from trimtab.clients.loop.lowering import useless_upcoming
 from trimtab.clients.loop.replacing import in_progress, is_over
 from trimtab.clients.loop.rounds import RoundResult
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.kubernetes.signals import ours
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 KEY = "status"
@@ -72,7 +72,7 @@ class StatusMap:
                 "inProgress": len(status.deletions) if status is not None else 0,
             },
         }
-        cost = costs(done)
+        cost = _costs(done)
         if cost is not None:
             document["cost"] = cost
         document |= _held_room(done)
@@ -106,6 +106,26 @@ class StatusMap:
     def _put(self, text: str, now: str) -> None:
         fields = {"metadata": {"annotations": {ours.LAST_UPDATED.key: now}}, "data": {KEY: text}}
         self._api.merge_or_create(BY_KIND["ConfigMap"], self._namespace, self._name, fields)
+
+
+def _costs(done: RoundResult) -> dict[str, Any] | None:
+    """Return hourly and monthly costs: now, after the plan with all its waves, and of all unneeded nodes; None = no
+    price is known.
+    """
+    summary = done.answer.summary
+    if summary.assumption or summary.now.node_count == summary.now.unpriced_node_count:
+        return None
+    figures = [one for one in summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN]
+    saved = sum(one.saved_per_hour for one in figures)
+    return {
+        "perHour": round(summary.now.price_per_hour, 2),
+        "perHourAfterPlan": round(summary.after.price_per_hour, 2),
+        "perHourUnneeded": round(saved, 2),
+        "perMonth": round(summary.now.price_per_month, 2),
+        "perMonthAfterPlan": round(summary.after.price_per_month, 2),
+        "perMonthUnneeded": round(saved * HOURS_A_MONTH, 2),
+        "nodesWithoutPrice": summary.now.unpriced_node_count,
+    }
 
 
 def _held_room(done: RoundResult) -> dict[str, Any]:

@@ -6,19 +6,16 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
-from trimtab.clients.advice.advise import AdviceOptions
-from trimtab.clients.advice.advise import advise as advise_on
 from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
-from trimtab.clients.cli.answers.answer import Costs
-from trimtab.clients.cli.decisions import default_decisions, read_decisions
+from trimtab.clients.cli.advice import advice_options
+from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.documents import read_now, read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import notes_collected
-from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.plan import AskedCluster, CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.python_api.plan import PlanResult
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.objects.build import BuiltSnapshot
@@ -54,14 +51,6 @@ def named_errors() -> Iterator[None]:
 ClusterPart = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
 Cluster = ClusterPart | Sequence[ClusterPart]
 Settings = str | PathLike[str] | Mapping[str, Any] | plan_pb2.PlanSettings | None
-
-
-class _AnsweredCluster(NamedTuple):
-    """A plan with what it was made of."""
-
-    plan: PlanResult
-    view: ClusterView
-    request: plan_pb2.PlanRequest
 
 
 class AdviceInput(TypedDict, total=False):
@@ -101,7 +90,7 @@ def plan(*cluster: Cluster, planner: str | None = None, **options: Unpack[PlanIn
     Errors: InputError, PlannerError, MissingExtraError.
     """
     with _opened(planner) as opened:
-        return _plan(opened, cluster, options).plan
+        return _plan(opened, cluster, options)
 
 
 def advise(
@@ -135,7 +124,7 @@ class Client:
     def plan(self, *cluster: Cluster, **options: Unpack[PlanInput]) -> PlanResult:
         """Return the plan for a cluster: see `trimtab.plan`."""
         with named_errors():
-            return _plan(self._client, cluster, options).plan
+            return _plan(self._client, cluster, options)
 
     def advise(self, *cluster: Cluster, most_plans: int = MOST_PLANS, **options: Unpack[AdviceInput]) -> AdviceReport:
         """Return what to change so that more nodes could go: see `trimtab.advise`."""
@@ -191,25 +180,25 @@ def _opened(planner: str | None) -> Iterator[PlannerAccess]:
         yield opened
 
 
-def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> _AnsweredCluster:
+def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> PlanResult:
     """Ask for a plan."""
+    with notes_collected() as notes:
+        answer = _asked(cluster, given).plan(planner)
+    return PlanResult(answer, (*notes, *answer.summary.notes))
+
+
+def _asked(cluster: Sequence[Cluster], given: PlanInput) -> AskedCluster:
+    """Read a cluster and what is asked about it."""
     snapshots, files = _parts(cluster)
     prices = given.get("prices")
     options = CommandOptions(files, group_by=given.get("group_by"), prices=() if prices is None else (Path(prices),))
-    with notes_collected() as notes:
-        request = _request(given)
-        decisions = read_decisions(given.get("decisions", ()))
-        request.decisions.extend(decisions)
-        if snapshots and not files and len(snapshots) == 1:
-            snapshot = options.completed(lambda: BuiltSnapshot(_copy(snapshots[0]), []), request)
-        else:
-            snapshot = options.cluster(request)
-        if not decisions:
-            request.decisions.extend(default_decisions(request.settings, snapshot))
-        answer = planner.plan(snapshot, request)
-    view = ClusterView(snapshot)
-    costs = Costs(answer, view, options.prices_of_file)
-    return _AnsweredCluster(PlanResult(answer, (*notes, *answer.summary.notes), costs, request.now), view, request)
+    request = _request(given)
+    request.decisions.extend(read_decisions(given.get("decisions", ())))
+    if snapshots and not files and len(snapshots) == 1:
+        snapshot = options.completed(lambda: BuiltSnapshot(_copy(snapshots[0]), []), request)
+    else:
+        snapshot = options.cluster(request)
+    return options.asked(snapshot, request)
 
 
 def _parts(cluster: Sequence[Cluster]) -> tuple[list[snapshot_pb2.ClusterSnapshot], tuple[Path, ...]]:
@@ -232,13 +221,10 @@ def _copy(snapshot: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapsho
     return copied
 
 
-def _plan_input(given: AdviceInput) -> PlanInput:
-    """Return the same as input of a plan."""
-    return {**given, "state": None, "decisions": ()}
-
-
 def _advise(planner: PlannerAccess, cluster: Sequence[Cluster], given: AdviceInput, most_plans: int) -> AdviceReport:
     """Ask for a plan, then for counterfactual ones."""
-    made = _plan(planner, cluster, _plan_input(given))
-    options = AdviceOptions(most_plans)
-    return advise_on(planner, made.view, made.request, made.plan.response, options)
+    with notes_collected():
+        asked = _asked(cluster, {**given, "state": None, "decisions": ()})
+        report = asked.plan(planner, advice_options(most_plans=most_plans)).advice
+    assert report is not None, "it was asked for"
+    return report

@@ -4,8 +4,8 @@ Decides nothing about their meaning: they become what the API server sends as JS
 Fields that no struct of `kinds` declares are left out. Pods, of which there are most, have messages and a reader of
 their own (`trimtab.k8s.v1`, `watched.pod_reader`).
 
-Cost: 30 microseconds a namespace, 60 a node. Source: k8s.io/api, generated.proto of each group, for the numbers; types.go for
-what is optional.
+Cost: 30 microseconds a namespace, 60 a node. Source: k8s.io/api, generated.proto of each group, for the numbers;
+types.go for what is optional.
 """
 
 import re

@@ -1,6 +1,5 @@
 """The answer to ProvisioningRequests as a message, the next state, and what the round of the other decisions gets."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -14,16 +13,17 @@ from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.new_nodes.progress import write_splits
 from trimtab.planner.round.decision import NO_CHANGE, Decided, Summary
 from trimtab.planner.round.round import BookedRoom, RoundInput
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
-from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult as Result
 
 Outcome = pb.CapacityRequestOutcome
-Coming = dict[int, tuple[int, int]]
-"""Node group, and number among its coming nodes, of virtual nodes."""
+Coming = tuple[Int64, Int32]
+"""Node group, and number among its coming nodes, of each node of the simulation."""
 _LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
 SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
 """Outcomes of requests whose pods wait for their room."""
@@ -64,11 +64,11 @@ def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
 def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.CapacityRequestsState | None) -> Decided:
     """Return the answer and the next state. O(requests + pods)."""
     result = pb.CapacityRequestsDecision()
-    coming = groups_of_coming(loop)
+    coming = loop.growth.numbered(len(loop.state.node_state), loop.group_of)
     for one in asking(served, every=1):
         reserve_memory(_BYTES_OF_REASON * (len(one.lack.reasons) + len(one.lack.failed)), "what requests lack")
         result.requests.append(_answer(loop, one, coming))
-    _add_splits(loop, result)
+    write_splits(loop.progress, result)
     lacking = any(one.outcome in _LACKS_ROOM for one in served)
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
     if not served:
@@ -143,40 +143,12 @@ def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterat
         for node, count in pairs:
             if node < known:
                 yield pb.CapacityRequestPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
-        coming = sorted((coming_at[node], count) for node, count in pairs if node >= known)
-        for (group, place), count in coming:
+        group_of, number_of = coming_at
+        coming = sorted((int(group_of[at]), int(number_of[at]), count) for at, count in pairs if at >= known)
+        for group, place, count in coming:
             yield pb.CapacityRequestPlace(
                 node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number
             )
-
-
-def groups_of_coming(loop: CapacityLoop) -> Coming:
-    """Return group and number, among the group's coming nodes, of each virtual node of the simulation."""
-    found, growth = {}, loop.growth
-    bounds = growth.upcoming_offsets.tolist()
-    for group in range(len(bounds) - 1):
-        for number, node in enumerate(growth.upcoming[bounds[group] : bounds[group + 1]].tolist()):
-            found[node] = (group, number)
-    count = Counter({group: bounds[group + 1] - bounds[group] for group in range(len(bounds) - 1)})
-    for node, group in zip(growth.spare_nodes.tolist(), loop.group_of, strict=False):
-        found[node] = (group, count[group])
-        count[group] += 1
-    return found
-
-
-def _add_splits(loop: CapacityLoop, result: pb.CapacityRequestsDecision) -> None:
-    """Add the growth of each group."""
-    for group, count in sorted(Counter(loop.group_of).items()):
-        row = loop.this.snapshot.groups[group]
-        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * count
-        result.splits.add(
-            node_group=row.id,
-            current_size=row.target_size,
-            new_size=row.target_size + count,
-            max_size=row.max_size,
-            price_per_hour=price,
-        )
-        result.price_per_hour += price or 0.0
 
 
 def input_of(loop: CapacityLoop, served: Sequence[ServedRequest], waiting: Bool) -> RoundInput:
@@ -202,16 +174,15 @@ def _booked(loop: CapacityLoop, held: Sequence[ServedRequest]) -> BookedRoom:
         counts += [count for count in one.request.missing if count]
         rows.append(one.pods)
     at = loop.state.pod_node[np.concatenate(rows)].astype(np.int32) if rows else np.zeros(0, np.int32)
-    coming = groups_of_coming(loop) if (at >= loop.simulation.node_count).any() else {}
-    places = [coming.get(node, (-1, 0)) for node in at.tolist()]
+    group, number = loop.growth.numbered(len(loop.state.node_state), loop.group_of)
     return BookedRoom(
         pods=tuple(pods),
         names=tuple(names),
         counts=np.array(counts, np.int64),
         kinds=kinds_of(tuple({id(pod): pod for pod in pods}.values())),
         node=np.where(at < loop.simulation.node_count, at, NO_NODE).astype(np.int32),
-        group=np.array([group for group, _ in places], np.int32),
-        number=np.array([number for _, number in places], np.int32),
+        group=group[at].astype(np.int32),
+        number=np.maximum(number[at], 0),
     )
 
 

@@ -46,9 +46,10 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     answered = answered_requests(this.snapshot, settings, this.now_ns // SECOND_NS)
     if not answered and not (state is not None and state.orders):
         return nothing_asked(settings)
-    sets = [(one, at) for one in answered if one.needs_room for at in range(len(one.missing))]
-    kinds = [_pod(one, at) for one, at in asking(sets)]
-    counts = [one.missing[at] for one, at in sets]
+    seeking = [one for one in answered if one.needs_room]
+    sets = [(one.request, pods) for one in seeking for pods in one.request.pod_sets]
+    kinds = [VirtualPod(of.namespace, pods.spec, pods.labels, of.created_s) for of, pods in asking(sets)]
+    counts = [count for one in seeking for count in one.missing]
     reserve_memory(_BYTES_OF_POD * sum(counts) + _BYTES_OF_SET * len(sets), "pods of ProvisioningRequests")
     pods = tuple(chain.from_iterable(repeat(pod, count) for pod, count in zip(kinds, counts, strict=True)))
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
@@ -56,26 +57,12 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     this.hold_room(HeldRoom(names, bounds, fixed_demand(np.diff(bounds))), pods, kinds_of(tuple(dict.fromkeys(kinds))))
     first = this.simulation.pod_count + len(this.evictions)
     waiting = waiting_consumers(this.snapshot, answered)
-    loop = CapacityLoop(this, settings, _rows(answered, first), waiting)
+    last = first + np.cumsum([sum(one.missing) for one in seeking], dtype=np.int64)
+    pods_of = np.split(np.arange(first, first + len(pods), dtype=np.int32), last[:-1] - first)
+    loop = CapacityLoop(this, settings, list(map(RequestRows, seeking, pods_of)), waiting)
     served = _in_order(answered, loop.run())
     given = input_of(loop, served, waiting)
     return answer_of(loop, served, state)._replace(input=given)
-
-
-def _pod(one: AnsweredRequest, at: int) -> VirtualPod:
-    each = one.request.pod_sets[at]
-    return VirtualPod(one.request.namespace, each.spec, each.labels, one.request.created_s)
-
-
-def _rows(answered: tuple[AnsweredRequest, ...], first: int) -> list[RequestRows]:
-    """Return the virtual pods of the requests that need room. first : number of the first of them."""
-    rows = []
-    for one in answered:
-        if one.needs_room:
-            bounds = np.concatenate([[first], first + np.cumsum(one.missing)]).tolist()
-            rows.append(RequestRows(one, tuple(bounds)))
-            first = bounds[-1]
-    return rows
 
 
 def _in_order(answered: tuple[AnsweredRequest, ...], served: list[ServedRequest]) -> list[ServedRequest]:

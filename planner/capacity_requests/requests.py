@@ -16,10 +16,8 @@ import numpy as np
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import CapacityRequest, PodRequirements
-from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom
-from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
-from trimtab.planner.placement.kernels.packing import refusals
-from trimtab.planner.predicates.order import reasons_of
+from trimtab.planner.new_nodes.progress import PlanInProgress
+from trimtab.planner.new_nodes.refusals import GrowthInPlan, refuse, why_pending
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -70,7 +68,12 @@ def answered_requests(snapshot: Snapshot, settings: CapacityRequestSettings, now
     if not settings.enabled or not served:
         return ()
     consumers = _consumers(snapshot, {one.key for one in served})
-    found = [_answered(one, settings, consumers.get(one.key, {}), now_s) for one in asking(served)]
+    found = list[AnsweredRequest]()
+    for one in asking(served):
+        own = consumers.get(one.key, {})
+        started = sum(own.values())
+        outcome = _outcome(one, settings, started, now_s)
+        found.append(AnsweredRequest(one, settings.kind(one.class_name), started, _missing(one, own), outcome))
     found.sort(key=lambda one: (one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key))
     return tuple(_within_bound(found))
 
@@ -127,16 +130,6 @@ def those_that_name(snapshot: Snapshot, pods: Bool, keys: Set[str]) -> Bool:
     return found
 
 
-def _answered(
-    one: CapacityRequest, settings: CapacityRequestSettings, consumers: Mapping[PodRequirements, int], now_s: int
-) -> AnsweredRequest:
-    started = sum(consumers.values())
-    missing = _missing(one, consumers)
-    return AnsweredRequest(
-        one, settings.kind(one.class_name), started, missing, _outcome(one, settings, started, now_s)
-    )
-
-
 def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
     """Return what follows from conditions, time and pods alone."""
     if one.provisioned_s:
@@ -168,7 +161,6 @@ def _missing(one: CapacityRequest, consumers: Mapping[PodRequirements, int]) -> 
 
 
 _BYTES_OF_GROUP: Final = 300
-_NOTHING_KNOWN: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
 
 
 class Lack(NamedTuple):
@@ -183,30 +175,42 @@ class Lack(NamedTuple):
 NO_LACK: Final = Lack()
 
 
-def lack_of(room: NewNodeRoom | None, simulation: Simulation, left: Int32, order: Int32, pod_count: int) -> Lack:
-    """Return what a request of `pod_count` pods lacks. room : what groups may still get, None = its class adds no
-    nodes; left : int32 pods without room, while the others are placed; order : int32 nodes that may take pods.
+def lack_of(progress: PlanInProgress, left: Int32, order: Int32, pod_count: int, *, may_add: bool) -> Lack:
+    """Return what a request of `pod_count` pods lacks. left : int32 pods without room, while the others are placed;
+    order : int32 nodes that may take pods; may_add : its class adds nodes.
     """
-    first = int(left[0])
-    detail = f"{len(left)} of {pod_count} pods have no room on {_why_nodes(simulation, first, order)}"
-    if room is None:
+    simulation, limits, groups = progress.packer.simulation, progress.limits, progress.groups
+    detail = f"{len(left)} of {pod_count} pods have no room on {_why_nodes(simulation, int(left[0]), order)}"
+    if not may_add:
         return Lack(detail)
-    reasons, failed = _why_groups(room, left)
-    helping = [at for at, reason in enumerate(reasons.values()) if reason == NodeGroupReason.UNSPECIFIED]
+    reasons, failed = _why_groups(progress, left)
+    helping = [at for at, group in enumerate(groups) if reasons[group.id] == NodeGroupReason.NOT_EVALUATED]
     if helping:
-        bound = min(int(room.limits.may_add[helping].sum()), room.most)
-        why = f"{_groups(len(helping))} may get {bound} more nodes at most, which do not hold all of them"
-        then = room.limits.reasons_when_full()
+        bound = min(int(limits.may_add[helping].sum()), progress.spare_nodes_left)
+        those = "the one node group that helps" if len(helping) == 1 else f"the {len(helping)} node groups that help"
+        why = f"{those} may get {bound} more nodes at most, which do not hold all of them"
+        then = limits.reasons_when_full()
         for at in helping:
-            reasons[room.groups[at].id] = int(then[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)
+            reasons[groups[at].id] = int(then[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)
     else:
-        resources = {room.groups[at].id: name for at, name in room.limits.binding_resources().items()}
+        resources = {groups[at].id: name for at, name in limits.binding_resources().items()}
         why = why_pending(reasons, failed, GrowthInPlan(set(), resources))
     return Lack(f"{detail}; {why}", reasons, failed)
 
 
-def _groups(count: int) -> str:
-    return "the one node group that helps" if count == 1 else f"the {count} node groups that help"
+def _why_groups(progress: PlanInProgress, left: Int32) -> tuple[dict[str, int], dict[str, int]]:
+    """Return why each group's new nodes help none of the pods, NOT_EVALUATED if they do, and failing predicates."""
+    ids = [group.id for group in progress.groups]
+    reserve_memory(_BYTES_OF_GROUP * len(ids), "why node groups do not help ProvisioningRequests")
+    found = refuse(progress, left, np.zeros(len(ids), np.int64))
+    fails = found.reason == NodeGroupReason.PREDICATE_FAILED
+    kind = fails.argmin(axis=0)
+    reasons, failed = {}, {}
+    for at, name in enumerate(ids):
+        reasons[name] = int(found.reason[kind[at], at])
+        if fails[kind[at], at]:
+            failed[name] = int(found.predicate[kind[at], at])
+    return reasons, failed
 
 
 def _why_nodes(simulation: Simulation, pod: int, order: Int32) -> str:
@@ -229,24 +233,3 @@ def _why_nodes(simulation: Simulation, pod: int, order: Int32) -> str:
         parts.append(f"{refused} do not admit them")
     why = f" ({', '.join(parts)})" if parts else ""
     return f"the {count} nodes that may take pods{why}"
-
-
-def _why_groups(room: NewNodeRoom, left: Int32) -> tuple[dict[str, int], dict[str, int]]:
-    """Return why new nodes of each group do not help pods, UNSPECIFIED if they do, and the predicates that fail."""
-    state, ids = room.packer.simulation.state, [group.id for group in room.groups]
-    reserve_memory(_BYTES_OF_GROUP * len(ids), "why node groups do not help ProvisioningRequests")
-    if not ids:
-        return {}, {}
-    _, first = np.unique(state.pod_class[left], return_index=True)
-    masks = np.zeros((len(first), len(ids)), np.int64)
-    spare = int(room.packer.growth.spare_nodes[-1]) if len(room.packer.growth.spare_nodes) else -1
-    if spare >= 0:
-        refusals(state, spare, room.packer.growth.template_node, left[first], masks)
-    reasons, failed = {}, {}
-    for at, (name, now) in enumerate(zip(ids, room.limits.reasons.tolist(), strict=True)):
-        mask = int(masks[:, at].min())
-        reasons[name] = now
-        if mask > 0 and now not in _NOTHING_KNOWN:
-            reasons[name] = int(NodeGroupReason.PREDICATE_FAILED)
-            failed[name] = reasons_of(mask)[0]
-    return reasons, failed

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from trimtab.planner.device_amounts.cluster_devices import resource_of_class
+from trimtab.planner.device_amounts.groups import linked_sets
 from trimtab.planner.device_amounts.node_shares import (
     MOST_KINDS,
     NOTHING_LEFT,
@@ -94,23 +95,20 @@ def _components(
     uses: Sequence[ClaimUse], group_of: Mapping[DeviceFilter, int]
 ) -> Iterable[tuple[frozenset[int], list[ClaimUse]]]:
     """Yield the groups of filters that claims link, with the claims that ask for some of them."""
-    leader = {number: number for number in group_of.values()}
-
-    def find(number: int) -> int:
-        while leader[number] != number:
-            number = leader[number]
-        return number
-
+    links = (
+        (group_of[device_filter], group_of[use.filters[0]])
+        for use in uses
+        if use.counts is None and use.pod_claims
+        for device_filter in use.filters[1:]
+    )
+    set_of = {
+        number: numbers for numbers in map(frozenset, linked_sets(group_of.values(), links)) for number in numbers
+    }
+    members: dict[frozenset[int], list[ClaimUse]] = {}
     for use in uses:
-        if use.counts is None and use.pod_claims:
-            for device_filter in use.filters[1:]:
-                leader[find(group_of[device_filter])] = find(group_of[use.filters[0]])
-    found: dict[int, list[ClaimUse]] = {}
-    for use in uses:
-        for number in dict.fromkeys(find(group_of[device_filter]) for device_filter in use.filters):
-            found.setdefault(number, []).append(use)
-    for number, members in found.items():
-        yield frozenset(one for one in leader if find(one) == number), members
+        for numbers in dict.fromkeys(set_of[group_of[device_filter]] for device_filter in use.filters):
+            members.setdefault(numbers, []).append(use)
+    yield from members.items()
 
 
 def _single(device_filter: DeviceFilter) -> PodClaims:

@@ -6,9 +6,9 @@ alone, and none of them can be shared or consumes counters: then any free device
 number matters.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter
@@ -16,6 +16,8 @@ from trimtab.planner.devices.eligibility import Eligibility, input_error
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
 from trimtab.planner.devices.pools import DeviceTable
 from trimtab.planner.model.execution import asking
+
+T = TypeVar("T", bound=Hashable)
 
 
 class Eligible(NamedTuple):
@@ -110,27 +112,35 @@ def parts_of(table: DeviceTable) -> list[list[int]]:
     return sorted([*linked, *([at] for at in range(len(table.names)) if at not in known)])
 
 
+def linked_sets(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
+    """Return the sets of items that links join, directly or through others, items and sets in the order of `items`."""
+    leader = {item: item for item in items}
+
+    def find(item: T) -> T:
+        while leader[item] != item:
+            item = leader[item]
+        return item
+
+    for one, other in links:
+        leader[find(one)] = find(other)
+    sets: dict[T, list[T]] = {}
+    for item in leader:
+        sets.setdefault(find(item), []).append(item)
+    return list(sets.values())
+
+
 def filter_groups(filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter) -> list[FilterGroup]:
     """Return the groups, in the order of their first filters."""
     listed = list(dict.fromkeys(filters))
     used = sorted({one for layout in pools.layouts for one in layout} | pools.shared)
-    leader = {device_filter: device_filter for device_filter in listed}
-
-    def find(device_filter: DeviceFilter) -> DeviceFilter:
-        while leader[device_filter] is not device_filter:
-            device_filter = leader[device_filter]
-        return device_filter
-
+    links = []
     for pool in used:
         having = [device_filter for device_filter in asking(listed) if eligible.of(device_filter, pool).bits]
         for at, device_filter in enumerate(asking(having, every=1)):
             for other in having[:at]:
                 if eligible.touched(device_filter, pool) & eligible.touched(other, pool):
-                    leader[find(device_filter)] = find(other)
-    members: dict[DeviceFilter, list[DeviceFilter]] = {}
-    for device_filter in listed:
-        members.setdefault(find(device_filter), []).append(device_filter)
-    return [_group(tuple(of), used, pools, eligible) for of in members.values()]
+                    links.append((device_filter, other))
+    return [_group(tuple(of), used, pools, eligible) for of in linked_sets(listed, links)]
 
 
 def _group(

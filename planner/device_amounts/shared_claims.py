@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import named_claims
+from trimtab.planner.device_amounts.groups import linked_sets
 from trimtab.planner.model.values import (
     FOLLOWS,
     LEADS,
@@ -73,25 +74,14 @@ def pods_together(
 
 
 def _linked(users: Mapping[ClaimKey, Sequence[int]]) -> Iterable[tuple[list[int], list[ClaimKey]]]:
-    """Yield pods that share claims with each other, directly or through others, and these claims."""
-    leader = {row: row for rows in users.values() for row in rows}
-
-    def find(row: int) -> int:
-        while leader[row] != row:
-            row = leader[row]
-        return row
-
-    for rows in users.values():
-        for row in rows[1:]:
-            leader[find(row)] = find(rows[0])
-    pods: dict[int, list[int]] = {}
-    for row in sorted(leader):
-        pods.setdefault(find(row), []).append(row)
-    claims: dict[int, list[ClaimKey]] = {}
+    """Return pods that share claims with each other, directly or through others, and these claims."""
+    links = ((row, rows[0]) for rows in users.values() for row in rows[1:])
+    sets = linked_sets(sorted({row for rows in users.values() for row in rows}), links)
+    set_of = {row: at for at, rows in enumerate(sets) for row in rows}
+    claims: list[list[ClaimKey]] = [[] for _ in sets]
     for key in sorted(users):
-        claims.setdefault(find(users[key][0]), []).append(key)
-    for number, rows in pods.items():
-        yield rows, claims[number]
+        claims[set_of[users[key][0]]].append(key)
+    return zip(sets, claims, strict=True)
 
 
 def _together(

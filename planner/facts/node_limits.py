@@ -30,6 +30,11 @@ class Spare(NamedTuple):
     amount: Int64
     amount_left: Int64
 
+    def below_minimum(self) -> Bool:
+        """Return the nodes without which a minimum of a resource would not be met. bool[N]."""
+        found: Bool = np.any((self.amount > 0) & (self.amount > self.amount_left), axis=1)
+        return found
+
 
 def spare(snapshot: Snapshot, limits: tuple[ResourceLimit, ...], leaving: Bool) -> Spare:
     """Return the headroom. leaving : bool[N], nodes that are being deleted. O(N·Q + deletions)."""

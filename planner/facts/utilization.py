@@ -81,6 +81,15 @@ def measure(
     return Utilization(share, is_gpu, gpu == NO_GPU_YET)
 
 
+def is_used(snapshot: Snapshot, settings: ScaleDownSettings, utilization: Utilization) -> Bool:
+    """Return for each node whether its utilization is above the threshold of its group. bool[N]."""
+    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
+    rows = [(one.utilization_threshold, one.gpu_utilization_threshold) for one in [*of_groups, settings.general]]
+    by_node = np.array(rows)[snapshot.nodes.group]
+    used: Bool = utilization.share > np.where(utilization.gpu, by_node[:, 1], by_node[:, 0])
+    return used
+
+
 def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     by_group = [settings.of_group(group.id).ignore_daemonsets_utilization for group in snapshot.groups]
     out: Bool = np.array([*by_group, settings.general.ignore_daemonsets_utilization], bool)[snapshot.nodes.group]

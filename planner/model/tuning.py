@@ -33,9 +33,9 @@ TRIAL_ROWS: Final = 300
 the time."""
 ASCENT_STEPS: Final = 60
 """Steps of the ascent of prices, besides its starting points. The bound hardly rises after some dozens."""
-MANY_GANGS: Final = 32
-"""Gangs from which on the new nodes of each are found without a search for a better plan: about 3 ms for each instead
-of 20. The plan made together, if limits allow one, is searched for as usual."""
+MANY_SETS: Final = 32
+"""Sets of pods that get places together from which on the new nodes of each are planned quickly: about 3 ms for each
+instead of 20. Plans for pods of one class are the cheapest anyway, and gangs planned together are searched as usual."""
 
 # Guesses: the cheapest new nodes
 NODE_COST: Final = 1e-6
@@ -125,10 +125,6 @@ CLASSES_TOGETHER: Final = 256
 """Most classes of which it is asked whether one new node takes more of their pods than any other."""
 SAME_SIZE_RATIO: Final = 1.05
 """Ratio up to which nodes count as of one size: the amounts that systems keep for themselves differ."""
-PLACEHOLDER_RUNS: Final = 8
-"""Number of sets with placeholders on one node up to which those that stay are chosen exactly."""
-PLACEHOLDER_CHOICES: Final = 4096
-"""Number of choices on one node up to which all are compared."""
 
 # Guesses: scale-up and ProvisioningRequests
 PROMISING_GROUPS: Final = 32
@@ -137,8 +133,6 @@ SAMPLED_GROUPS: Final = 32
 """Other groups that are packed then, because of their sizes."""
 REPACKED_GROUPS: Final = 4
 """Those that are packed in more than one order, because of their results in the first."""
-FEW_BY_GROUP: Final = 16
-"""Skip the group-by-group plan if it would place at most one in this many pods."""
 MOST_PRIORITIES: Final = 16
 """Priorities for which groups grow one after the other; pods of the lowest ones count as having the same."""
 SETTLING_ROUNDS: Final = 8
@@ -155,8 +149,6 @@ REPACKINGS_PER_GROUP: Final = 4
 """For how many successive nodes of one group there are as many checks (pods times nodes) as for one."""
 WITHOUT_WORK: Final = 4
 """What a plan without one of the groups takes of the budget of variants, as a multiple of others."""
-MANY_REQUESTS: Final = 32
-"""Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 
 # Guesses: scale-down
 STABILITY_MARGIN: Final = 0.05

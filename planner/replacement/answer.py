@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.places import node_name, places_of
+from trimtab.planner.drainability.limits import admitted
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import LIMIT_CHECKED_NODES, TOLERANCE
 from trimtab.planner.placement.group_bounds import fresh_amounts
@@ -16,7 +17,7 @@ from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Wave
 from trimtab.planner.replacement.search import Option, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.wave_limits import WaveLimits, groups_that_take
+from trimtab.planner.replacement.wave_limits import LIMIT_OF, groups_that_take, limits_of_wave
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.reason_texts import LIMIT_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2 as pb
@@ -49,9 +50,10 @@ def _by_limits_alone(context: ReplacementContext, saving: Float64, rest: Bool, l
     groups = np.zeros(len(context.request.snapshot.groups), np.int64)
     nodes = np.flatnonzero(rest)
     nodes = nodes[np.argsort(-saving[nodes], kind="stable")][:LIMIT_CHECKED_NODES]
-    limits = WaveLimits(context, context.budgets_later, groups, groups, np.zeros(0, np.int32))
+    limits = limits_of_wave(context, context.budgets_later, groups, groups, np.zeros(0, np.int32))
     for node in nodes.tolist():
-        limit[node] = limits.keeping_alone(node) or limit[node]
+        for reason in admitted(limits, np.array([node], np.int32), 1)[1].tolist():
+            limit[node] = LIMIT_OF[reason]
 
 
 def kept_nodes(

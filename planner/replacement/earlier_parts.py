@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.limits import admits
 from trimtab.planner.model.tuning import ORDER_CHECKS
 from trimtab.planner.replacement.judge import Wave, broken_limit, value_of
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN
 from trimtab.planner.replacement.trial import Trial
-from trimtab.planner.replacement.wave_limits import WaveLimits, breaks_spot_rules
+from trimtab.planner.replacement.wave_limits import breaks_spot_rules, limits_of_wave
 from trimtab.planner.replacement.wave_search import ReplacementWaves
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
@@ -174,9 +175,9 @@ class _WavePlan:
             counts = np.bincount(np.array(new, np.int64), minlength=groups).astype(np.int64)
             if number >= first:
                 budgets = context.budgets_later if number else context.budgets_now
-                limits = WaveLimits(context, budgets, removed, added, gone, use=self._search.limit_use)
+                limits = limits_of_wave(context, budgets, removed, added, gone)
                 value = value_of(context, leaving, new)
-                if not (limits.admit(leaving) and context.limits.after(added, removed).admit(counts)):
+                if not (admits(limits, leaving) and context.limits.after(added, removed).admit(counts)):
                     return False
                 if broken_limit(context, value) or breaks_spot_rules(self._search.spots, leaving, new):
                     return False

@@ -3,21 +3,16 @@
 1. Pods that wait, and those of nodes being deleted, get room first, as in scale-down, unless an earlier decision has
    placed them.
 2. The cluster is surveyed (`survey`), and the least cost of room for its pods computed (`cluster_bound`). If that shows
-   that nothing saves enough, nothing is searched, nor if the same search has found nothing in this snapshot.
+   that nothing saves enough, nothing is searched.
 3. Waves are searched (`search`), and one of the plans from careful to bold is chosen (`search`).
 4. The simulation is left with the moves of the chosen plan.
-
-The last search that found nothing is kept with its snapshot: with the same inputs, it finds nothing again.
 """
 
-import hashlib
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.drainability.pod_columns import facts_of
-from trimtab.planner.facts.node_limits import holds
 from trimtab.planner.facts.nodes import group_prices, prices
 from trimtab.planner.model.tuning import TOLERANCE
 from trimtab.planner.placement.waiting import pods_with_room
@@ -29,41 +24,9 @@ from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRe
 from trimtab.planner.round.waiting import place_waiting_pods
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
-from trimtab.planner.snapshot.caches import LatestKey
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementLimit, ReplacementResult
-
-
-class LastSearch(NamedTuple):
-    """A bound, and a search without waves."""
-
-    bound: ClusterBound
-    outcome: SearchOutcome
-
-
-@dataclass(frozen=True)
-class LastSearchKey(LatestKey[LastSearch]):
-    """inputs : digest of what the search depends on besides the snapshot."""
-
-    inputs: bytes
-
-
-def key_of(context: ReplacementContext) -> LastSearchKey:
-    """Return the key of a search that is about to begin."""
-    request, pods, spare = context.request, context.pods, context.spare
-    state, none = request.round.simulation.state, np.zeros(len(context.usable), np.int64)
-    holding = [holds(one, request.now_ns) for one in request.settings.budgets]
-    found = hashlib.blake2b(repr((request.settings, request.round.settings, holding, context.unhealthy)).encode())
-    for array in (
-        *(context.verdicts.limit, context.there, context.request.ready, context.request.leaving, context.usable),
-        *(context.takes_pods, context.budgets_now, context.budgets_later, context.limits.after(none, none).may_add),
-        *(pods.offsets, pods.pods, pods.cost, spare.group_left, spare.amount_left),
-        *(state.pod_node, state.node_state),
-    ):
-        found.update(np.ascontiguousarray(array).tobytes())
-    return LastSearchKey(found.digest())
-
 
 _NO_NODES = np.zeros(0, np.int32)
 
@@ -99,7 +62,12 @@ def find(request: ReplacementRequest, known: KnownState) -> Replacement:
 def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
     _place_waiting(request)
     context = survey(request, known)
-    bound, outcome = _searched(context)
+    bound = cluster_bound(context, request.growth)
+    outcome = SearchOutcome((), 0, False, np.zeros(len(request.leaving), bool), 0, frozenset())
+    if _asks_too_much(context, bound):
+        outcome = outcome._replace(stopped_by=ReplacementLimit.SAVING_TOO_SMALL)
+    elif _may_save(context, bound):
+        outcome = ReplacementSearch(context, bound).run()
     options = options_of(context, outcome)
     chosen = chosen_option(context, options)
     waits = _unstable_count(context, outcome, chosen)
@@ -114,24 +82,6 @@ def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
     saving = chosen.value.saving if chosen is not None and taken else 0.0
     kept = tuple(kept_nodes(context, bound, outcome, gone if taken else _NO_NODES))
     return Replacement(result, gone, most_saved(context, bound, saving), kept)
-
-
-def _searched(context: ReplacementContext) -> LastSearch:
-    """Return the bound and what the search finds, or what the same search has not found."""
-    request, key = context.request, key_of(context)
-    known = request.cache.find(key)
-    if known is not None:
-        return known
-    bound = cluster_bound(context, request.growth)
-    outcome = SearchOutcome((), 0, False, np.zeros(len(context.request.leaving), bool), 0, frozenset())
-    if _asks_too_much(context, bound):
-        outcome = outcome._replace(stopped_by=ReplacementLimit.SAVING_TOO_SMALL)
-    elif _may_save(context, bound):
-        outcome = ReplacementSearch(context, bound).run()
-    found = LastSearch(bound, outcome)
-    if not outcome.waves and outcome.in_time:
-        request.cache.put(key, found)
-    return found
 
 
 def _place_waiting(request: ReplacementRequest) -> None:

@@ -42,8 +42,7 @@ WAYS: Final = (Way(0.1, 0.1), Way(1.0, 0.1), GREEDY)
 
 class SearchOutcome(NamedTuple):
     """waves : of the plan; stopped_by : `ReplacementLimit.Code` of what stops it; incomplete : whether time or work
-    ended it; tried : bool[N] nodes in any trial; trials : how many; limits_hit : limits that kept nodes out; in_time :
-    whether time did not end it, so that another search would find the same."""
+    ended it; tried : bool[N] nodes in any trial; trials : how many; limits_hit : limits that kept nodes out."""
 
     waves: tuple[Wave, ...]
     stopped_by: int
@@ -51,7 +50,6 @@ class SearchOutcome(NamedTuple):
     tried: Bool
     trials: int
     limits_hit: frozenset[int]
-    in_time: bool = True
 
 
 class ReplacementSearch:
@@ -89,7 +87,6 @@ class ReplacementSearch:
             self._search.tried,
             self._search.trials,
             frozenset(self._search.hit),
-            not self._search.is_late,
         )
 
     def _sum(self, waves: tuple[Wave, ...]) -> float:

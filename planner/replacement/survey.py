@@ -15,10 +15,11 @@ import numpy as np
 
 from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
 from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
-from trimtab.planner.drainability import outcome, pod_columns, rules
-from trimtab.planner.drainability.pod_columns import DrainFacts, facts_of
+from trimtab.planner.drainability import outcome, rules
+from trimtab.planner.drainability.kernels.limits import NodeLimits
+from trimtab.planner.drainability.limits import node_limits
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.node_limits import Spare, consolidation_of_nodes
+from trimtab.planner.facts.node_limits import Spare
 from trimtab.planner.facts.nodes import (
     eviction_rating,
     group_prices,
@@ -26,7 +27,6 @@ from trimtab.planner.facts.nodes import (
     prices,
     undisrupted_until_s,
 )
-from trimtab.planner.facts.pdb import Exhausted
 from trimtab.planner.facts.readiness import overdue
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates
@@ -34,11 +34,11 @@ from trimtab.planner.placement.limits import Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided, DecisionRequest, room_to_grow
+from trimtab.planner.round.survey import MovingPods, NodeFindings, PodSurvey, node_reasons, survey_pods
 from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
-from trimtab.planner.snapshot.dictionaries import entries_of
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.references import take_or
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
@@ -86,9 +86,8 @@ class NodeVerdicts(NamedTuple):
 
 
 class MovablePods(NamedTuple):
-    """Pods that have to be placed elsewhere if their node goes, by node: those of node n are
-    pods[offsets[n] : offsets[n + 1]], ascending. evicted : bool[M], whether it is a pod of the snapshot and not a
-    placeholder; cost : float64[N] cost rating of the evictions; evictions : int64[N] how many.
+    """Pods that have to be placed elsewhere if their node goes, by node. evicted : bool[M], whether it is a pod of the
+    snapshot and not a placeholder; cost : float64[N] cost rating of the evictions; evictions : int64[N] how many.
     """
 
     offsets: Int64
@@ -99,8 +98,7 @@ class MovablePods(NamedTuple):
 
     def of(self, nodes: Int32 | Int64) -> Int32:
         """Return the pods of some nodes, node by node. int32."""
-        found: Int32 = self.pods[entries_of(self.offsets, nodes)]
-        return found
+        return MovingPods(self.offsets, self.pods).of(nodes)
 
 
 class ReplacementContext(NamedTuple):
@@ -113,14 +111,13 @@ class ReplacementContext(NamedTuple):
 
     request: ReplacementRequest
     known: KnownState
-    facts: DrainFacts
     price: Float64
     there: Bool
     verdicts: NodeVerdicts
     pods: MovablePods
     templates: GroupTemplates
     limits: Limits
-    spare: Spare
+    node_limits: NodeLimits
     group_price: Float64
     usable: Bool
     takes_pods: Bool
@@ -139,41 +136,49 @@ class ReplacementContext(NamedTuple):
 def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
-    facts = facts_of(snapshot, request.cache, request.limits)
     leaving = request.leaving
     there = this.simulation.state.node_state[: len(leaving)] == OPEN
     templates, limits = room_to_grow(this, settings.scale_up)
     group_price = group_prices(snapshot.groups)
     excluded = _excluded(request, limits, group_price, known)
-    under = facts.under
-    moves = this.settings.gangs.move_running
-    budgets_now = pdb.remaining(snapshot, request.cache, move_running=moves)
-    budgets_later = pdb.refilled(snapshot, request.cache, move_running=moves)
-    drawn = _moved_pods(request)
-    pdb.use_up(under, budgets_now, drawn)
-    codes = _judged(request, facts, pdb.exhausted(under, budgets_later, len(snapshot.budgets)))
-    pods = _movable(request, facts, codes)
+    at = this.simulation.state.pod_node[: len(snapshot.pods.spec)]
+    running = np.where((snapshot.pods.node >= 0) & (at < len(leaving)), at, NO_NODE).astype(np.int32)
+    surveyed = survey_pods(request, settings.scale_down, running)
+    # A limit of its own, which settings may switch off.
+    free = surveyed.columns._replace(undisrupted_until_s=np.zeros_like(surveyed.columns.undisrupted_until_s))
+    surveyed = surveyed._replace(columns=free, codes=rules.judge_counted(free, surveyed.ignored))
+    pdb.use_up(surveyed.under, surveyed.remaining, _moved_pods(request))
+    codes = surveyed.judged(surveyed.refilled, len(snapshot.budgets))
+    pods = _movable(request, surveyed)
+    none = codes[:0]
     context = ReplacementContext(
         request=request,
         known=known,
-        facts=facts,
         price=prices(snapshot),
         there=there & ~leaving,
-        verdicts=_none(len(leaving)),
+        verdicts=NodeVerdicts(none, none, surveyed.at[:0], none),
         pods=pods,
         templates=templates,
         limits=limits,
-        spare=_spare(request, there),
+        node_limits=node_limits(
+            snapshot,
+            (pods.offsets, pods.pods),
+            surveyed.under,
+            surveyed.remaining,
+            _spare(request, there),
+            request.node_budgets(settings.budgets, pods.evictions == 0),
+            in_turn=1,
+        ),
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
         pool=pools_of_nodes(snapshot),
         takes_pods=_takes_pods(request, there | leaving),
         excluded=excluded,
-        budgets_now=budgets_now,
-        budgets_later=budgets_later,
+        budgets_now=surveyed.remaining,
+        budgets_later=surveyed.refilled,
         unhealthy=request.unhealthy(settings.scale_down),
     )
-    return context._replace(verdicts=_verdicts(context, codes))
+    return context._replace(verdicts=_verdicts(context, surveyed, codes))
 
 
 def _spare(request: ReplacementRequest, there: Bool) -> Spare:
@@ -195,11 +200,6 @@ def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
     row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
     for split in decision.splits:
         limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
-
-
-def _none(count: int) -> NodeVerdicts:
-    zeros = np.zeros(count, np.uint8)
-    return NodeVerdicts(zeros, zeros, np.full(count, -1, np.int32), zeros)
 
 
 def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
@@ -225,102 +225,64 @@ def _moved_pods(request: ReplacementRequest) -> Int64:
     return found
 
 
-def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted) -> UInt8:
-    """Return the outcome of the rules for each pod. uint8[P]. exhausted : no wave has room in its budgets."""
-    snapshot, settings = request.snapshot, request.settings
-    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns).with_exhausted(exhausted)
-    # A limit of its own, which settings may switch off.
-    columns = columns._replace(undisrupted_until_s=np.zeros_like(columns.undisrupted_until_s))
-    ignored = facts.ignored(snapshot, request.round.settings.expendable_priority)
-    return rules.judge_budgets(columns, rules.judge_counted(columns, ignored))
-
-
-def _movable(request: ReplacementRequest, facts: DrainFacts, codes: UInt8) -> MovablePods:
-    """Return the pods to move, placeholders included. O(P log P)."""
-    snapshot, this = request.snapshot, request.round
-    count, node_count, at = len(codes), len(snapshot.nodes.name), this.simulation.state.pod_node
-    moves = (codes != outcome.SKIP) & ~facts.pods.daemon & ~facts.pods.mirror & (at[:count] >= 0)
-    first = count + len(this.evictions)
-    virtual = np.arange(first, first + len(this.placeholders))
-    pods = np.concatenate([np.flatnonzero(moves), virtual[at[virtual] >= 0]])
-    pods = pods[at[pods] < node_count]
-    node = at[pods]
-    order = np.argsort(node, kind="stable")
-    pods, node = pods[order], node[order]
-    evicted = pods < count
+def _movable(request: ReplacementRequest, surveyed: PodSurvey) -> MovablePods:
+    """Return the pods to move, placeholders included. O(P)."""
+    this, facts = request.round, surveyed.facts
+    placeholders = this.simulation.state.pod_node[-len(this.placeholders) :] if this.placeholders else np.zeros(0)
+    offsets, pods = surveyed.moving(surveyed.needs_place, placeholders.astype(np.int32))
+    evicted = pods < len(surveyed.at)
+    node = np.repeat(np.arange(surveyed.node_count), np.diff(offsets))
     rating = np.zeros(len(pods))
     rating_of = disruption_ratings(request.snapshot, facts.rating, facts.priority)
     rating[evicted] = np.maximum(rating_of[pods[evicted]], 0.0)
     return MovablePods(
-        offsets=np.searchsorted(node, np.arange(node_count + 1)).astype(np.int64),
-        pods=pods.astype(np.int32),
+        offsets=offsets,
+        pods=pods,
         evicted=evicted,
-        cost=np.bincount(node, rating, node_count).astype(np.float64),
-        evictions=np.bincount(node[evicted], minlength=node_count).astype(np.int64),
+        cost=np.bincount(node, rating, surveyed.node_count).astype(np.float64),
+        evictions=np.bincount(node[evicted], minlength=surveyed.node_count).astype(np.int64),
     )
 
 
-def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
-    """Return which nodes may go, and why others stay. The first that applies is the reason."""
-    request, snapshot = context.request, context.request.snapshot
-    nodes, settings, count = snapshot.nodes, request.settings, len(context.request.leaving)
-    at = _running_on(request, count)
-    blocked = outcome.blocks(codes) & (at >= 0)
-    rows = np.flatnonzero(blocked)[::-1]
-    blocking_pod, blocking_reason = np.full(count, -1, np.int32), np.zeros(count, np.uint8)
-    blocking_pod[at[rows]] = rows
+def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) -> NodeVerdicts:
+    """Return which nodes may go, and why others stay: by what all decisions know, then by limits of this one."""
+    request, snapshot, settings = context.request, context.request.snapshot, context.request.settings
+    blocking_pod = surveyed.first_on_nodes(outcome.blocks(codes))
     has = blocking_pod >= 0
+    blocking_reason = np.zeros(len(has), np.uint8)
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
-    waits = np.zeros(count, bool)
-    waits[at[(codes == outcome.WAIT) & (at >= 0)]] = True
-    kept, protected = _protected(context, at)
-    blocking_pod = np.where(has, blocking_pod, protected)
-    received = _received(context)
-    whole = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[nodes.group]
-    left = context.spare
-    too_much = np.any((left.amount > 0) & (left.amount > left.amount_left), axis=1)
-    not_ready = ~request.round.ready & (not settings.scale_down.unready_enabled)
-    no, why = ReplacementLimit.NODE_NOT_REMOVABLE, UnremovableReason
-    limit, unremovable = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
-    consolidation = consolidation_of_nodes(snapshot, settings.scale_down)
-    for mask, code, reason in (
-        (nodes.group < 0, no, why.NOT_AUTOSCALED),
-        (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN, 0),
-        (context.request.leaving, no, why.CURRENTLY_BEING_DELETED),
-        (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT, 0),
-        (nodes.scale_down_disabled, no, why.SCALE_DOWN_DISABLED_ANNOTATION),
-        (consolidation == pb.Consolidation.NEVER, no, why.NOT_CONSOLIDATED),
-        ((consolidation == pb.Consolidation.WHEN_EMPTY) & (context.pods.evictions > 0), no, why.NOT_EMPTY),
-        (whole, no, why.ATOMIC_SCALE_DOWN_FAILED),
-        (not_ready, no, why.SCALE_DOWN_UNREADY_DISABLED),
-        (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK, 0),
-        (_young(context), ReplacementLimit.TOO_YOUNG, 0),
-        (has & (blocking_reason == _NOT_ENOUGH_PDB), ReplacementLimit.NOT_ENOUGH_PDB, why.BLOCKED_BY_POD),
-        (has, no, why.BLOCKED_BY_POD),
-        (waits, no, why.BLOCKED_BY_ON_COMPLETION_POD),
-        (too_much, ReplacementLimit.MINIMUM_REACHED, why.MINIMAL_RESOURCE_LIMIT_EXCEEDED),
-        (received, no, why.RESERVED_FOR_PENDING_PODS),
-        (~context.there, no, why.CURRENTLY_BEING_DELETED),
+    kept, protected = _protected(context, surveyed)
+    limits = context.node_limits
+    findings = NodeFindings(
+        leaving=request.leaving | ~context.there,
+        unready=~request.ready,
+        has_pods=context.pods.evictions > 0,
+        below_minimum=np.any((limits.amount > 0) & (limits.amount > limits.amount_left), axis=1),
+        blocked=has,
+        reserved=_received(context),
+        whole=np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[snapshot.nodes.group],
+        waits=surveyed.nodes_with(codes == outcome.WAIT),
+    )
+    unremovable = node_reasons(snapshot, settings.scale_down, findings)
+    limit = np.where(unremovable > 0, ReplacementLimit.NODE_NOT_REMOVABLE, 0).astype(np.uint8)
+    limit[unremovable == UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED] = ReplacementLimit.MINIMUM_REACHED
+    by_budget = blocking_reason == BlockingPodReason.NOT_ENOUGH_PDB
+    limit[(unremovable == UnremovableReason.BLOCKED_BY_POD) & by_budget] = ReplacementLimit.NOT_ENOUGH_PDB
+    for mask, code in (
+        (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN),
+        (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT),
+        (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK),
+        (_young(context), ReplacementLimit.TOO_YOUNG),
     ):
-        here = mask & (limit == 0)
-        limit[here], unremovable[here] = code, reason
-    return NodeVerdicts(limit, unremovable, blocking_pod, blocking_reason)
-
-
-_NOT_ENOUGH_PDB: Final = BlockingPodReason.NOT_ENOUGH_PDB
-
-
-def _running_on(request: ReplacementRequest, count: int) -> Int32:
-    """Return the node of each running pod once scale-down has moved it. int32[P], -1 = of none of the snapshot."""
-    node = request.snapshot.pods.node
-    at = request.round.simulation.state.pod_node[: len(node)]
-    return np.where((node >= 0) & (at < count), at, -1).astype(np.int32)
+        limit[mask & (limit == 0)] = code
+    return NodeVerdicts(limit, unremovable, np.where(has, blocking_pod, protected), blocking_reason)
 
 
 def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
     """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
-    at, found = _running_on(request, len(is_left)), np.zeros(len(is_left), bool)
-    found[at[(at >= 0) & ~take_or(is_left, request.snapshot.pods.node, True)]] = True
+    node, found = request.snapshot.pods.node, np.zeros(len(is_left), bool)
+    at = request.round.simulation.state.pod_node[: len(node)]
+    found[at[(node >= 0) & (at >= 0) & (at < len(is_left)) & ~take_or(is_left, node, True)]] = True
     return found
 
 
@@ -358,13 +320,11 @@ def _young(context: ReplacementContext) -> Bool:
     return young
 
 
-def _protected(context: ReplacementContext, at: Int32) -> tuple[Bool, Int32]:
+def _protected(context: ReplacementContext, surveyed: PodSurvey) -> tuple[Bool, Int32]:
     """Return the nodes that are not to be disrupted, bool[N], and the first pod of each that must not be, int32[N],
-    -1 = none. at : int32[P] the node of each running pod."""
+    -1 = none."""
     request, snapshot = context.request, context.request.snapshot
-    pod = np.full(len(context.request.leaving), -1, np.int32)
     if not request.settings.do_not_disrupt:
-        return np.zeros(len(pod), bool), pod
-    rows = np.flatnonzero((undisrupted_until_s(snapshot) > request.now_ns // SECOND_NS) & (at >= 0))[::-1]
-    pod[at[rows]] = rows
+        return np.zeros(surveyed.node_count, bool), np.full(surveyed.node_count, -1, np.int32)
+    pod = surveyed.first_on_nodes(undisrupted_until_s(snapshot) > request.now_ns // SECOND_NS)
     return snapshot.nodes.do_not_disrupt | (pod >= 0), pod

@@ -16,6 +16,8 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import NodeLimits
+from trimtab.planner.drainability.limits import admits, admitted
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import (
     CLEAR_SHARES,
@@ -56,7 +58,7 @@ from trimtab.planner.replacement.trial import (
     simulation_nodes,
     with_node_kept,
 )
-from trimtab.planner.replacement.wave_limits import SpotNodes, WaveLimits, breaks_spot_rules, limit_use
+from trimtab.planner.replacement.wave_limits import LIMIT_OF, SpotNodes, breaks_spot_rules, limits_of_wave
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -74,13 +76,15 @@ class CandidateSets:
         nodes: Int32,
         surplus: Float64,
         use: Float64,
-        limits: WaveLimits,
+        limits: NodeLimits,
         most: int,
     ) -> None:
         self._context, self._nodes, self._surplus, self._use = context, nodes, surplus, use
         self._limits, self._most = limits, most
         self._first = self._ordered()
-        self.whole = [limits.admitted(order, most) for order in self._first]
+        of_orders = [admitted(limits, order, most) for order in self._first]
+        self.whole = [nodes for nodes, _ in of_orders]
+        self.hit = {int(LIMIT_OF[reason]) for _, refused in of_orders for reason in refused.tolist()}
 
     def seeds(self) -> Iterator[Int32]:
         """Yield sets of nodes to try, ascending each."""
@@ -94,7 +98,7 @@ class CandidateSets:
         if len(nodes) <= MOST_SUBSETS:
             for bits in range(1, 1 << len(nodes)):
                 some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
-                if len(some) <= most and self._limits.admit(some):
+                if len(some) <= most and admits(self._limits, some):
                     yield some
             return
         for size in SET_SIZES:
@@ -145,7 +149,7 @@ class ReplacementWaves:
         self.context, self.bound = context, bound
         request = context.request
         self.packer = packer(request.round.simulation, request.growth)
-        self.spots, self.limit_use = SpotNodes(context), limit_use(context)
+        self.spots = SpotNodes(context)
         groups, count = len(request.snapshot.groups), len(context.request.leaving)
         self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
         self._gone = np.zeros(0, np.int32)
@@ -214,7 +218,7 @@ class ReplacementWaves:
             if improved is None:
                 break
             best = improved
-        self.hit |= self._limits.hit
+        self.hit |= self._sets.hit
         if best is None:
             return None
         if self.target is None:
@@ -251,7 +255,7 @@ class ReplacementWaves:
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self.waves)
         self._wave_work = min(self._work, WAVE_WORK_SHARES * self._work // waves_left)
-        self._limits = self.limits_of_wave()
+        self._limits = self._limits_of_wave()
         price = context.price
         may_go = (context.verdicts.limit == 0) & (price > 0) & ~self.fixed
         may_go[self._gone] = False
@@ -285,19 +289,18 @@ class ReplacementWaves:
         if len(leaving) > one.most_leaving or len(new) > one.most_new:
             return False
         growth = self.context.limits.after(self._added, self._removed)
-        return growth.admit(self._counts(new)) and self.limits_of_wave().admit(leaving)
+        return growth.admit(self._counts(new)) and admits(self._limits_of_wave(), leaving)
 
     def _counts(self, group_of: tuple[int, ...]) -> Int64:
         """Return how many nodes each group gets. int64[G]."""
         return np.bincount(np.array(group_of, np.int64), minlength=len(self._added)).astype(np.int64)
 
-    def limits_of_wave(self) -> WaveLimits:
+    def _limits_of_wave(self) -> NodeLimits:
         """Return the limits on the nodes that leave, as the waves so far leave them."""
         context = self.context
         first = context.budgets_later if self.waves else context.budgets_now
         disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
-        gone = (self._removed, self._added, self._gone)
-        return WaveLimits(context, disruptions, *gone, waves=self.scale.waves, use=self.limit_use)
+        return limits_of_wave(context, disruptions, self._removed, self._added, self._gone, self.scale.waves)
 
     def _rooms_to_try(self) -> list[Bool]:
         """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
@@ -386,7 +389,7 @@ class ReplacementWaves:
             if trial.too_many:
                 order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
                 return None, order[: int(np.ceil(len(order) * min(trial.too_many + SPARE_SHARE, 1)))]
-            return None, np.unique(self._home(trial.stuck)).astype(np.int32)
+            return None, np.unique(self._bench.state.pod_node[trial.stuck]).astype(np.int32)
         if not self._growth_left.admit(self._counts(trial.group_of)):
             self.broken = ReplacementLimit.NODE_GROUP_LIMIT
             return None, leaving[:0]
@@ -427,11 +430,6 @@ class ReplacementWaves:
         could_leave = received[self._is_candidate[received]]
         return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
 
-    def _home(self, pods: Int32) -> Int64:
-        """Return the node on which each pod is now. int64."""
-        found: Int64 = self.packer.simulation.state.pod_node[pods]
-        return found
-
     def _improved(self, best: JudgedWave, seen: set[bytes]) -> JudgedWave | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
         before, leaving = best, best.trial.leaving
@@ -442,13 +440,13 @@ class ReplacementWaves:
             best = self._better(best, leaving[leaving != node], seen) or best
         for node in pool.tolist() if len(leaving) < most else ():
             more = np.sort(np.append(leaving, np.int32(node)))
-            if self._limits.admit(more):
+            if admits(self._limits, more):
                 best = self._better(best, more, seen) or best
         if best is before:
             for node in pool[: EXCHANGE_POOL // 3].tolist():
                 for other in order[:4].tolist():
                     swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
-                    if self._limits.admit(swapped):
+                    if admits(self._limits, swapped):
                         best = self._better(best, swapped, seen) or best
         return best if best is not before else None
 

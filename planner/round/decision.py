@@ -21,7 +21,7 @@ from trimtab.planner.placement.group_templates import GroupTemplates, group_temp
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.round import Round, RoundInput
 from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.caches import KeyedCache, SnapshotCache
+from trimtab.planner.snapshot.caches import SnapshotCache
 from trimtab.planner.snapshot.columns import Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
@@ -65,11 +65,6 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
     def limits(self) -> RequestLimits:
         """Limits of the request, on time and memory."""
         return self.round.work.limits
-
-    @property
-    def encodings(self) -> KeyedCache:
-        """Cache of encodings of the same content."""
-        return self.round.work.encodings
 
     def spare(self) -> Spare:
         """Return the headroom above minimums, of the whole cluster."""

@@ -3,7 +3,7 @@ nodes that were ordered for such pods and may be of no use: those that came sinc
 is planned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.caches import SnapshotKey
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -85,22 +85,42 @@ def starting_for_pods(this: Round) -> Bool:
     return needed
 
 
-def nodes_in_use(this: Round, state: SimulationState) -> Bool:
-    """Return which nodes have pods other than those that belong to each node, or are being deleted. bool[N']."""
-    pods = this.snapshot.pods
-    counts = np.zeros(len(state.pod_node), bool)
-    counts[: len(pods.flags)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
-    counts[len(pods.flags) : len(pods.flags) + len(this.evictions) + len(this.placeholders)] = True
-    at = state.pod_node[counts]
-    found = np.zeros(len(state.node_state), bool)
-    found[: len(this.leaving)] = this.leaving
-    found[at[at >= 0]] = True
-    return found
+class UnusedNodes:
+    """Finds the unused nodes of one order after the other; those of an order are no other one's. To be made while the
+    round's simulation has the moves of its decisions."""
 
+    def __init__(self, this: Round, code: int, growing: Container[str] = ()) -> None:
+        """code : of the decision that ordered; growing : ids of the groups of which nodes that are to come may be those
+        that this plan orders."""
+        self._snapshot, self._growth, self._growing = this.snapshot, this.growth_of(code), growing
+        self._group_at = {group.id: number for number, group in enumerate(this.snapshot.groups)}
+        self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
+        pods, state = this.snapshot.pods, this.simulation.state
+        counts = np.zeros(len(state.pod_node), bool)
+        counts[: len(pods.flags)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
+        counts[len(pods.flags) : len(pods.flags) + len(this.evictions) + len(this.placeholders)] = True
+        at = state.pod_node[counts]
+        self._in_use = np.zeros(len(state.node_state), bool)
+        self._in_use[: len(this.leaving)] = this.leaving
+        self._in_use[at[at >= 0]] = True
 
-def unused_since(snapshot: Snapshot, group: int, since_s: int, in_use: Bool) -> Int64:
-    """Return the nodes of a group that were created since a time, Unix seconds, and are not in use : bool[N'],
-    ascending."""
-    nodes = snapshot.nodes
-    since = (nodes.group == group) & (nodes.created_ns >= since_s * SECOND_NS)
-    return np.flatnonzero(since & ~in_use[: len(nodes.name)])
+    def release(self, order: pb.NodeOrder, *releases: pb.Release) -> bool:
+        """Name the nodes of an order that have come, and count those that are to come, in each of the releases; return
+        whether there are any. Only nodes count that came since the order; no group gets below its minimum."""
+        if order.node_group not in self._group_at:
+            return False
+        group, nodes = self._group_at[order.node_group], self._snapshot.nodes
+        most = min(order.count, self._above_min[group])
+        since = (nodes.group == group) & (nodes.created_ns >= order.order_time.seconds * SECOND_NS)
+        here = np.flatnonzero(since & ~self._in_use[: len(nodes.name)])[:most]
+        is_known = group + 1 < len(self._growth.upcoming_offsets) and order.node_group not in self._growing
+        coming = self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
+        coming = coming[~self._in_use[coming]][: most - len(here)]
+        self._in_use[here] = self._in_use[coming] = True
+        self._above_min[group] -= len(here) + len(coming)
+        for release in releases:
+            release.nodes.extend(nodes.name[node] for node in here.tolist())
+            release.nodes.sort()
+            if len(coming):
+                release.upcoming[order.node_group] += len(coming)
+        return len(here) + len(coming) > 0

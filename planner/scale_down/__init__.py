@@ -11,7 +11,7 @@
     Improved                        a set with other nodes, and their waves      search.exchange
     ChosenDrainSet                  the best of them                             search.portfolio
     SlackDependentNodes             more nodes that go as slack shrinks          search.fewer_placeholders
-    LoopResult                      all that the answer needs, cacheable         result.extract_result, cached_plan
+    LoopResult                      all that the answer needs                    result.extract_result
     Removal                         what goes now                                removal.select
     ScaleDownPlan                   all of it                                    loop.make_plan
     Decided                         answer, next state, moves to finish          decision.conclude

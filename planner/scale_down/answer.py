@@ -1,23 +1,16 @@
 """The nodes of the decision, the places of their pods and the verdicts on nodes, as messages. Nodes are in order of
 name, which is that of their numbers.
-
-Most texts of nodes are equal or empty: nodes have indices into a list of the distinct texts.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
-from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -45,36 +38,8 @@ def unremovable_name(number: int) -> str:
     return _UNREMOVABLE.get(cast("reason_pb2.UnremovableReason.Code.ValueType", number), "UNSPECIFIED")
 
 
-class NodeTexts:
-    """A text for each of N nodes, initially ""; later texts replace earlier ones."""
-
-    def __init__(self, node_count: int) -> None:
-        self._texts = [""]
-        self._number = np.zeros(node_count, np.int32)
-
-    def put(self, nodes: Int32, texts: Iterable[str]) -> None:
-        """Set the text of each of nodes : int32[K]. O(K)."""
-        first = len(self._texts)
-        self._texts.extend(texts)
-        self._number[nodes] = np.arange(first, len(self._texts), dtype=np.int32)
-
-    def put_shared(self, nodes: Int32, texts: Sequence[str], of: Int32) -> None:
-        """Set the text of nodes[i] to texts[of[i]]. nodes, of : int32[K]. O(K + texts), vectorised over K."""
-        first = len(self._texts)
-        self._texts.extend(texts)
-        self._number[nodes] = of + first
-
-    def put_one(self, nodes: Int32, text: str) -> None:
-        """Set one text for all nodes; an empty one replaces nothing."""
-        if text:
-            self.put_shared(nodes, [text], np.zeros(len(nodes), np.int32))
-
-    def of(self, nodes: Int32) -> tuple[str, ...]:
-        """Return the texts of nodes : int32[K]."""
-        if len(nodes) < 2:  # `itemgetter` returns no tuple
-            return tuple(self._texts[self._number[node]] for node in nodes)
-        found: tuple[str, ...] = itemgetter(*self._number[nodes].tolist())(self._texts)
-        return found
+NodeTexts: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.object_]]"
+"""A text for each of N nodes, "" = none."""
 
 
 class Blocking(NamedTuple):
@@ -117,31 +82,9 @@ class Staying(NamedTuple):
     details: NodeTexts
 
 
-@dataclass(frozen=True)
-class UnneededRowsKey(ContentKey):
-    """The encoded nodes that can go. content : digest of all columns; version : of the snapshot."""
-
-    content: str
-    version: str
-
-
-def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded) -> None:
-    """Add the unneeded nodes and the places of their pods. O(pods to move).
-
-    For an unchanged snapshot, an unchanged plan is made into messages only once.
-    """
-    content = hashlib.sha256(repr(unneeded.gangs).encode())
-    for column in (unneeded.nodes, unneeded.bounds, unneeded.pods, unneeded.destination, unneeded.eviction_cost):
-        content.update(len(column).to_bytes(8, "little"))
-        content.update(np.ascontiguousarray(column).data)
-    key = UnneededRowsKey(content.hexdigest(), request.snapshot.version)
-    made = request.encodings.get(key, partial(_unneeded, request.snapshot, unneeded))
-    decision.MergeFromString(made)
-
-
-def _unneeded(snapshot: Snapshot, unneeded: Unneeded) -> bytes:
-    """Return the nodes and places as an encoded decision."""
-    decision, names = pb.ScaleDownDecision(), snapshot.nodes.name
+def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: Unneeded) -> None:
+    """Add the unneeded nodes and the places of their pods. O(pods to move)."""
+    names = snapshot.nodes.name
     _add_places(decision.places, snapshot, unneeded)
     rows = zip(
         unneeded.nodes.tolist(),
@@ -155,7 +98,6 @@ def _unneeded(snapshot: Snapshot, unneeded: Unneeded) -> bytes:
         row = decision.unneeded.add(node=names[node], eviction_cost=cost, gang=gang)
         row.assumption.pods_to_move_count = pod_count
         row.assumption.pods_to_move_digest = digest
-    return decision.SerializeToString(deterministic=True)
 
 
 def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> None:
@@ -225,7 +167,7 @@ def _times(time_ns: Int64) -> tuple[Int64, Int64]:
 
 def _judge_staying(verdicts: Sequence[pb.NodeVerdict], staying: Staying) -> None:
     nodes = staying.nodes
-    texts = zip(staying.blocking.pods.of(nodes), staying.details.of(nodes), strict=True)
+    texts = zip(staying.blocking.pods[nodes], staying.details[nodes], strict=True)
     why = staying.blocking.why[nodes].tolist()
     for node, reason, code, (pod, detail) in zip(nodes.tolist(), staying.reason.tolist(), why, texts, strict=True):
         verdict = verdicts[node]

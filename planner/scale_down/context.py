@@ -1,6 +1,12 @@
 """The starting point of one loop: pods, nodes and the previous loop evaluated. Nothing is moved yet.
 
 Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N nodes.
+
+Cool-downs: no node is removed for a while after a node group has grown, lost a node, or failed to lose one. The times
+come with the node groups, and unknown ones (0) delay nothing. By default the cool-down of any group delays the whole
+cluster, for which simulation continues, to keep timers running; with `delay_type_local` each group waits alone, and its
+nodes are not candidates meanwhile.
+Source: Cluster Autoscaler, static_autoscaler.isScaleDownInCooldown, ScaleDownCandidatesDelayProcessor.
 """
 
 from hashlib import blake2b
@@ -9,23 +15,23 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from trimtab.planner.drainability import outcome, pod_columns, rules
-from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
+from trimtab.planner.drainability import rules
+from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare
 from trimtab.planner.facts.nodes import eviction_costs
-from trimtab.planner.facts.pdb import BudgetMembership, remaining
 from trimtab.planner.facts.similarity import divide
 from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
-from trimtab.planner.model.values import RecentEviction
+from trimtab.planner.model.values import NodeGroupInfo, RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.round.decision import DecisionRequest
+from trimtab.planner.round.survey import PodSurvey, survey_pods
 from trimtab.planner.scale_down.balance import Balance
-from trimtab.planner.scale_down.eligibility import Cooldown, cooldown
 from trimtab.planner.scale_down.state import PreviousLoop, Slack, UndoneDrains, judged, recall
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Snapshot
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 
 ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownState]
@@ -45,19 +51,17 @@ class NodeContext(NamedTuple):
     budgets: list[ActiveNodeBudget]
 
 
-class PodContext(NamedTuple):
-    """Pods before any is moved. columns : the input of the drainability rules; codes : uint8[P] their outcomes, without
-    budgets; needs_place : bool[P], has to be placed elsewhere when its node goes; pending : int32 pods for which room
-    is kept; under : budgets of the pods, of P' pods and placeholders, those of
-    gangs last; remaining : int64[B] disruptions left.
+class Cooldown(NamedTuple):
+    """cluster : why no node at all goes, "" = nodes may go; groups : by group why none of its nodes goes, "" = they
+    may.
     """
 
-    columns: PodDrainColumns
-    codes: UInt8
-    needs_place: Bool
-    pending: Int32
-    under: BudgetMembership
-    remaining: Int64
+    cluster: str
+    groups: tuple[str, ...]
+
+    def of_nodes(self, group: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Bool:
+        """Return for each node whether its group waits. group : int32[N], -1 = none."""
+        return take_or(np.array([bool(why) for why in self.groups], bool), group, False)
 
 
 class ScaleDownContext(NamedTuple):
@@ -74,7 +78,9 @@ class ScaleDownContext(NamedTuple):
     previous: PreviousLoop
     notes: tuple[str, ...]
     nodes: NodeContext
-    pods: PodContext
+    pods: PodSurvey
+    pending: Int32
+    """Pending pods for which room is kept."""
     unhealthy: str
     cooldown: Cooldown
     balance: Balance | None
@@ -95,38 +101,21 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
-    facts = facts_of(snapshot, request.cache, request.limits)
-    skipped = facts.ignored(snapshot, general.expendable_priority)
-    pods = _pods(request, facts, skipped)
-    nodes = _nodes(request, facts, pods, skipped)
+    pods = survey_pods(request, settings, snapshot.pods.node)
     return ScaleDownContext(
         request=request,
         evictions=evictions,
         groups=groups,
         previous=previous,
         notes=notes,
-        nodes=nodes,
+        nodes=_nodes(request, pods),
         pods=pods,
+        pending=_pending(request, pods.ignored),
         unhealthy=request.unhealthy(request.settings),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
         balance=_balance(request),
         basis=basis(snapshot, settings, general),
         slack=_slack(request, previous, pods.columns),
-    )
-
-
-def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodContext:
-    """Judge the pods. skipped : bool[P], expendable or in a terminal phase."""
-    snapshot, general = request.snapshot, request.round.settings
-    columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
-    codes = rules.judge_counted(columns, skipped)
-    return PodContext(
-        columns=columns,
-        codes=codes,
-        needs_place=_needs_place(snapshot, columns, codes),
-        pending=_pending(request, skipped),
-        under=_widened(facts.under, len(request.round.evictions) + len(request.round.placeholders)),
-        remaining=remaining(snapshot, request.cache, move_running=general.gangs.move_running),
     )
 
 
@@ -144,12 +133,11 @@ def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
     return found
 
 
-def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipped: Bool) -> NodeContext:
-    """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
-    snapshot, general = request.snapshot, request.round.settings
-    has_pods = np.zeros(len(snapshot.nodes.name), bool)
-    has_pods[snapshot.pods.node[pods.needs_place]] = True
-    uncounted = skipped | rules.is_long_terminating(pods.columns)
+def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
+    """Measure the nodes. Ignored pods do not count as use."""
+    snapshot, general, facts = request.snapshot, request.round.settings, pods.facts
+    has_pods = pods.nodes_with(pods.needs_place)
+    uncounted = pods.ignored | rules.is_long_terminating(pods.columns)
     return NodeContext(
         utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
@@ -158,25 +146,6 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
         has_pods=has_pods,
         budgets=request.node_budgets(general.disruption_budgets, ~has_pods),
     )
-
-
-def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownContext:
-    """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
-    pods = earlier.pods
-    return earlier._replace(
-        request=request,
-        pods=pods._replace(columns=pods.columns._replace(now_s=request.now_ns // SECOND_NS)),
-        unhealthy=request.unhealthy(request.settings),
-        cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
-    )
-
-
-def nodes_with(context: ScaleDownContext, mask: Bool) -> Bool:
-    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
-    node = context.request.snapshot.pods.node
-    found = np.zeros(len(context.request.leaving), bool)
-    found[node[mask & (node >= 0)]] = True
-    return found
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainColumns) -> Slack | None:
@@ -201,19 +170,34 @@ def _balance(request: ScaleDownRequest) -> Balance | None:
     return Balance(divide(request.snapshot, request.leaving, general.similarity), general.max_balance_difference)
 
 
-def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:
-    """Return for each pod whether it is on a node and has to be placed elsewhere when that node goes. bool[P].
+def cooldown(groups: tuple[NodeGroupInfo, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:
+    """Return which groups wait, and why. O(G)."""
+    waits = [_longest(group, settings, now_ns) for group in groups]
+    if settings.delay_type_local:
+        return Cooldown("", tuple(why for _, why in waits))
+    _, why = max(waits, default=(0, ""), key=lambda wait: wait[0])
+    return Cooldown(why, ("",) * len(groups))
 
-    A blocking pod also counts: it has to be placed if its node is being deleted anyway.
-    """
-    stays_behind = (codes == outcome.SKIP) | columns.daemon | columns.mirror
-    needs: Bool = ~stays_behind & (snapshot.pods.node >= 0)
-    return needs
+
+def _longest(group: NodeGroupInfo, settings: ScaleDownSettings, now_ns: int) -> tuple[int, str]:
+    """Return how many nanoseconds longer a group waits, and why; (0, "") if it does not."""
+    reasons = (
+        (group.last_scale_up_ns, settings.delay_after_add_ns, "was made larger"),
+        (group.last_deletion_ns, settings.delay_after_delete_ns, "lost a node"),
+        (group.last_failure_ns, settings.delay_after_failure_ns, "failed to lose a node"),
+    )
+    found = [
+        (since_ns + delay_ns - now_ns, f"node group {group.id} {what} {_seconds(now_ns - since_ns)} ago; "
+                f"no node is removed for {_seconds(delay_ns)} after that")
+        for since_ns, delay_ns, what in reasons
+        if since_ns > 0 and since_ns + delay_ns > now_ns
+    ]  # fmt: skip
+    return max(found, default=(0, ""), key=lambda wait: wait[0])
 
 
-def _widened(under: BudgetMembership, more: int) -> BudgetMembership:
-    """Add empty rows for recently evicted pods, to which no budget applies any more, and for placeholders."""
-    return under._replace(offsets=np.append(under.offsets, np.full(more, under.offsets[-1])))
+def _seconds(span_ns: int) -> str:
+    """Return a span in whole seconds; a time in the future (clocks differ) counts as now."""
+    return f"{max(span_ns, 0) // SECOND_NS} s"
 
 
 def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:

@@ -12,10 +12,11 @@ import numpy as np
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
+from trimtab.planner.facts.utilization import is_used
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings, resolve_scale_down
+from trimtab.planner.placement.waiting import take_out
 from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
 from trimtab.planner.round.round import Round
-from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.answer import (
     Blocking,
     NodeTexts,
@@ -117,16 +118,11 @@ def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts)
         Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
     }
     for reason, text in of_reason.items():
-        texts.put_one(_with(reasons, reason), text)
-    cooling = _with(reasons, Reason.IN_COOLDOWN)
+        texts[reasons == reason] = text
+    cooling = np.flatnonzero(reasons == Reason.IN_COOLDOWN)
     group = context.request.snapshot.nodes.group[cooling]
     for row in np.unique(group).tolist():
-        texts.put_one(cooling[group == row], context.cooldown.groups[row])
-
-
-def _with(reasons: UInt8, reason: int) -> Int32:
-    """Return the nodes with a reason. int32."""
-    return np.flatnonzero(reasons == reason).astype(np.int32)
+        texts[cooling[group == row]] = context.cooldown.groups[row]
 
 
 def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
@@ -134,10 +130,8 @@ def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeT
     failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    # Most failed in the same loop, for one of a few reasons.
-    pairs, of = np.unique(np.stack([failed.reason[rows], ages_s]), axis=1, return_inverse=True)
-    found = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs.T.tolist()]
-    texts.put_shared(failed.node[rows], found, of.reshape(-1).astype(np.int32))
+    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
+    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
 
 
 Reason = reason_pb2.UnremovableReason
@@ -161,22 +155,22 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     """Assemble the answer and the next state. O(N + moved pods)."""
     context, found, removal = plan.context, plan.result, plan.removal
     unneeded = _unneeded(plan)
-    reasons = found.staying.reasons
-    decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
+    reasons = found.reasons
+    decision = pb.ScaleDownDecision(detail=found.search.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
-    add_unneeded(decision, request, unneeded)
+    add_unneeded(decision, request.snapshot, unneeded)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
-    details = NodeTexts(len(reasons))
-    details.put(_numbers(found.staying.explanation.details), found.staying.explanation.details.values())
+    details = np.full(len(reasons), "", object)
+    details[_numbers(found.explanation.details)] = list(found.explanation.details.values())
     put_why_staying(context, reasons, details)
-    remaining = Staying(staying, reasons[staying], blocking, found.staying.explanation.failed, details)
+    remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(context, found, removal)
-    decision.evaluated = found.counts.evaluated
+    decision.evaluated = found.counts[0]
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
     state = _state(context, found, blocking, len(removal.drain) > 0)
     verdicts = partial(
@@ -215,19 +209,16 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
 
 def _figures(found: LoopResult) -> dict[str, int]:
     """Return the figures of the search."""
-    counts, choice = found.counts, found.choice
-    return {
-        "remembered_places": counts.remembered,
-        "searched_places": counts.searches,
-        "plans_tried": choice.tried if choice else 0,
-    }
+    _, remembered, searches = found.counts
+    tried = found.choice.tried if found.choice else 0
+    return {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
 
 
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
     gangs = whole_gangs(context)
-    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
+    waits = why_waiting(context, plan.result.search.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination,
         gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, waits,
@@ -237,31 +228,31 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
 
 def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     """Return by node the blocking pod and why it blocks."""
-    reasons, stopping, failed = found.staying.reasons, found.staying.stopping, context.previous.failed
-    pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
+    reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
+    pods, why = np.full(len(reasons), "", object), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    pods.put_shared(failed.node[rows], failed.blocking_pod, rows.astype(np.int32))
+    pods[failed.node[rows]] = [failed.blocking_pod[row] for row in rows.tolist()]
     why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     nodes = context.request.snapshot.pods.node[stopping]
-    pods.put(nodes, names_of(context, stopping))
-    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
+    pods[nodes] = names_of(context, stopping)
+    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.search.codes[stopping].tolist()]
     budgeted = context.pods.columns.budgeted
-    by_gang = {node: pod for node, pod in found.staying.explanation.over_budget.items() if not budgeted[pod]}
-    by_budget = {node: pod for node, pod in found.staying.explanation.over_budget.items() if budgeted[pod]}
+    by_gang = {node: pod for node, pod in found.explanation.over_budget.items() if not budgeted[pod]}
+    by_budget = {node: pod for node, pod in found.explanation.over_budget.items() if budgeted[pod]}
     for unplaceable, reason in (
-        (found.staying.explanation.no_place, Blocked.NO_PLACE),
+        (found.explanation.no_place, Blocked.NO_PLACE),
         (by_budget, Blocked.NOT_ENOUGH_PDB),
         (by_gang, Blocked.GANG),
     ):
         nodes = _numbers(unplaceable)
-        pods.put(nodes, names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable))))
+        pods[nodes] = names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable)))
         why[nodes] = reason
     return Blocking(pods, why)
 
 
 def _blockers(context: ScaleDownContext, found: LoopResult) -> dict[int, list[pb.BlockingPod]]:
     """Return all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
-    explained, codes = context.request.round.explained, found.staying.codes
+    explained, codes = context.request.round.explained, found.search.codes
     if not len(explained):
         return {}
     snapshot, under = context.request.snapshot, context.pods.under
@@ -308,29 +299,29 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
     accepted, choice, moves = found.accepted, found.choice, found.moves
     request, previous = context.request, context.previous
     since_ns, is_first = since(context, accepted), found.wave == 1
-    is_used = eligibility.is_used(request.snapshot, request.settings, context.nodes.utilization)
-    searched = choice and found.counts.searches and len(moves.destination)
+    used = is_used(request.snapshot, request.settings, context.nodes.utilization)
+    searched = choice and found.counts[2] and len(moves.destination)
     kept = PreviousLoop(
         accepted[is_first],
         since_ns[is_first],
         _failed(context, found, blocking),
         previous.hint,
         int(moves.destination[-1]) if searched else previous.search_start,
-        choice.stopped_at if choice else previous.resume_at,
-        choice.order if choice else previous.order,
+        choice.drain_set.stopped_at if choice else previous.resume_at,
+        choice.drain_set.options.order if choice else previous.order,
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
         len(found.unneeded.slack_dependent.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
         LaterWaves(accepted[~is_first], since_ns[~is_first], found.wave[~is_first]),
-        accepted[is_used[accepted]],
+        accepted[used[accepted]],
     )
     return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
 
 
 def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) -> FailedNodes:
     """Return the failed simulations for the state: earlier ones that are still valid, and those of this loop."""
-    request, old, reasons = context.request, context.previous.failed, found.staying.reasons
+    request, old, reasons = context.request, context.previous.failed, found.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
     # A node that was not evaluated again because of a bound keeps its time: it comes after nodes never evaluated.
@@ -338,24 +329,23 @@ def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) ->
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
     # Among blocked nodes only those that the loop tried: outcomes of rules alone cost nothing to compute again.
-    blocked = (reasons == Reason.BLOCKED_BY_POD) & found.staying.tried
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & (found.search.reasons == 0)
     now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)
-    return FailedNodes(node, time_ns[node], why[node], blocking.why[node], blocking.pods.of(node))
+    return FailedNodes(node, time_ns[node], why[node], blocking.why[node], tuple(blocking.pods[node]))
 
 
 def decide_scale_down(request: ScaleDownRequest) -> Decided:
     """Take the scale-down decision.
 
-    The round's simulation is left unchanged, or with the pods at their destinations in the plan; `Decided.finish` makes
-    the remaining moves, and removes the nodes.
+    The round's simulation is left with the pods at their destinations in the plan; `Decided.finish` removes the nodes.
     """
     if not request.settings.enabled:
         return not_tried(request)
     plan = make_plan(request)
-    return conclude(plan)._replace(finish=plan.finish)
+    return conclude(plan)._replace(finish=partial(take_out, request.round.simulation, plan.result.accepted))
 
 
 def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | None) -> Decided:

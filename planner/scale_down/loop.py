@@ -2,29 +2,28 @@
 
 1. Survey the cluster before any pod is moved (`context.survey`).
 2. Place the pods of nodes being deleted, then the recently evicted ones (`search.displaced`).
-3. Find the nodes that are eligible (`eligibility.reasons`), with the disruption budgets that are left.
+3. Find the nodes that are eligible (`round.survey`), with the disruption budgets that are left.
 4. Find the largest set of eligible nodes that can go together (`search`), and those that can go in later waves
    (`search.waves`).
-5. Extract the result (`result`), which may come from the cache instead (`cached_plan`).
+5. Extract the result (`result`).
 6. Select which of these nodes go now (`selection.removal`).
 """
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from trimtab.planner.drainability import outcome, rules
-from trimtab.planner.facts import pdb
+from trimtab.planner.drainability import outcome
+from trimtab.planner.drainability.kernels.limits import NodeLimits
+from trimtab.planner.drainability.limits import node_limits
 from trimtab.planner.facts.node_limits import closed
 from trimtab.planner.facts.nodes import prices
+from trimtab.planner.facts.utilization import is_used
 from trimtab.planner.placement.kernels.search import Search
-from trimtab.planner.placement.waiting import take_out, unplaced
-from trimtab.planner.scale_down import eligibility
-from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
-from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
-from trimtab.planner.scale_down.eligibility import NodeFindings
+from trimtab.planner.placement.waiting import unplaced
+from trimtab.planner.round.survey import MovingPods, NodeFindings, node_reasons
+from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, survey
 from trimtab.planner.scale_down.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.result import LoopResult, SearchResult, extract_result
 from trimtab.planner.scale_down.search.displaced import (
@@ -49,14 +48,10 @@ from trimtab.planner.scale_down.search.headroom import (
 )
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
-    DisruptionsLeft,
     DrainProblem,
-    Minimums,
-    cap_needs,
 )
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
-from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
@@ -71,37 +66,17 @@ VOLUME: Final = (CPU, MEMORY)
 
 class ScaleDownPlan(NamedTuple):
     """What one loop decides. since_ns : int64[U] since when the nodes of `result.unneeded` are unneeded; removal :
-    which of them go now; finish : makes the remaining moves in the round's simulation, and removes the nodes."""
+    which of them go now."""
 
     context: ScaleDownContext
     result: LoopResult
     since_ns: Int64
     removal: Removal
-    finish: Callable[[], None]
 
 
 def make_plan(request: ScaleDownRequest) -> ScaleDownPlan:
-    """Return the plan of this loop.
-
-    The round's simulation is left unchanged, or with the pods at their destinations in the plan.
-    """
-    key = key_of(request)
-    cached = cached_plan(request, key) if key else None
-    if cached is not None:
-        context, result, finish = *cached, partial(_repeat_and_remove_nodes, request)
-    else:
-        context, result = _find(request)
-        # A loop that ran out of time may have found less than a complete one.
-        if key and request.round.in_time():
-            cache_plan(key, context, result)
-        finish = partial(_remove_nodes, context, result)
-    since_ns = since(context, result.unneeded.nodes)
-    return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns), finish)
-
-
-def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
-    """Make the plan; the simulation is left with the pods at their destinations. If the log proves too short, it is
-    replaced by a larger one, and everything is decided again.
+    """Return the plan of this loop; the round's simulation is left with the pods at their destinations. If the log
+    proves too short, it is replaced by a larger one, and everything is decided again.
     """
     context = survey(request)
     start = current_mark(request.round.simulation.state)
@@ -113,21 +88,12 @@ def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
         except MoveLogFullError:
             request.round.enlarge_log(start)
         else:
-            return context, result
-
-
-def _remove_nodes(context: ScaleDownContext, result: LoopResult) -> None:
-    """Remove the nodes that go from the simulation."""
-    take_out(context.request.round.simulation, result.accepted)
-
-
-def _repeat_and_remove_nodes(request: ScaleDownRequest) -> None:
-    """Make the moves of a cached plan in the simulation, and remove the nodes."""
-    _remove_nodes(*_find(request))
+            since_ns = since(context, result.unneeded.nodes)
+            return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns))
 
 
 def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResult:
-    eligible_but_budgets = _ineligible(context, _blocked(context, context.pods.codes))
+    eligible_but_budgets = _ineligible(context, context.pods.codes)
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     gangs = _moving_gangs(context, problem, eligible_but_budgets)
     if context.request.round.decided:
@@ -136,8 +102,8 @@ def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResul
     what = "a node being deleted"
     if unplaceable < 0:
         unplaceable, what = place_evicted(context, simulation, problem), "a recently evicted pod"
-    codes = _judge(context, problem)
-    reasons = _ineligible(context, _blocked(context, codes))
+    codes = context.pods.judged(problem.limits.disruptions, len(context.request.snapshot.budgets))
+    reasons = _ineligible(context, codes)
     if unplaceable >= 0:
         detail = f"pod {name_of(context, unplaceable)} of {what} fits on no node"
         return SearchResult(context, simulation, problem, codes, reasons, None, detail)
@@ -153,7 +119,7 @@ def _moving_gangs(context: ScaleDownContext, problem: DrainProblem, reasons: UIn
     gangs = gangs.without(gangs.on_any(reasons != 0))
     may_move = gangs.on_any(reasons == 0)
     rows = gangs.budget[may_move] + len(context.request.snapshot.budgets)
-    problem.budgets.left[rows] = gangs.pod_count[may_move]
+    problem.limits.disruptions[rows] = gangs.pod_count[may_move]
     return gangs
 
 
@@ -163,9 +129,7 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
 
     reasons, but_budgets : uint8[N] why a node is not eligible, with budgets and without.
     """
-    request = context.request
-    moves = request.round.settings.gangs.move_running
-    refilled = pdb.refilled(request.snapshot, request.cache, move_running=moves)
+    refilled = context.pods.refilled
     if context.request.settings.max_waves < 2:
         return LaterCandidates(NONE, NONE, refilled)
     first, later = context.previous.unneeded, context.previous.later
@@ -176,22 +140,11 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
     return LaterCandidates(np.concatenate([first, later.node[stays]]), wave, refilled)
 
 
-class _Moving(NamedTuple):
-    """Pods to move by node. offsets : int64[N+1]; pods : int32[M]."""
-
-    offsets: Int64
-    pods: Int32
-
-
-def _moving(context: ScaleDownContext) -> _Moving:
-    groups = context.groups
-    node_count = len(context.request.leaving)
-    members = groups.members[: groups.offsets[node_count]]
-    moves = context.pods.needs_place & (context.pods.codes <= outcome.DRAIN_OK)
-    # Placeholders move like pods of a controller.
-    moves = np.append(moves, np.ones(len(groups.digests) - len(moves), np.bool_))[members]
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
-    return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
+def _moving(context: ScaleDownContext) -> MovingPods:
+    """Return the pods to move. Placeholders move like pods of a controller."""
+    this, pods = context.request.round, context.pods
+    placeholders = this.simulation.state.pod_node[-len(this.placeholders) :] if this.placeholders else np.zeros(0)
+    return pods.moving(pods.needs_place & (pods.codes <= outcome.DRAIN_OK), placeholders.astype(np.int32))
 
 
 def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int32) -> DrainProblem:
@@ -213,8 +166,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        budgets=_disruptions_left(context, moving),
-        limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
+        limits=node_limits(snapshot, moving, context.pods.under, context.pods.remaining, spare, ()),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
         next_incoming=np.full(all_pods, -1, np.int32),
@@ -224,18 +176,6 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
         counts=np.zeros(COUNTS, np.int64),
         accepted=np.empty(node_count, np.int32),
     )
-
-
-def _disruptions_left(context: ScaleDownContext, moving: _Moving) -> DisruptionsLeft:
-    """Return what budgets allow, and what pods need of it: of a node with more pods than a budget ever allows at once,
-    all of it. No eviction API makes evictions wait for gangs, so their needs stay."""
-    under, snapshot = context.pods.under, context.request.snapshot
-    left = DisruptionsLeft(under.offsets, under.budgets, under.needs.copy(), context.pods.remaining.copy())
-    most = np.zeros(len(left.left), np.int64)
-    most[: len(snapshot.budgets)] = pdb.refilled_disruptions(snapshot.budgets)
-    if most.any():
-        cap_needs(moving.offsets, moving.pods, left._replace(needs=under.needs), most, np.zeros_like(most), left.needs)
-    return left
 
 
 Column = TypeVar("Column", Int32, Bool)
@@ -264,39 +204,29 @@ def _staying(context: ScaleDownContext, candidates: Int32) -> Int32:
     return np.roll(staying, -start).astype(np.int32)
 
 
-def _judge(context: ScaleDownContext, problem: DrainProblem) -> UInt8:
-    """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
-    found = pdb.exhausted(context.pods.under, problem.budgets.left, len(context.request.snapshot.budgets))
-    return rules.judge_budgets(context.pods.columns.with_exhausted(found), context.pods.codes)
-
-
-def _blocked(context: ScaleDownContext, codes: UInt8) -> Bool:
-    """Return for each node whether a pod blocks its drain. bool[N]."""
-    return nodes_with(context, outcome.blocks(codes))
-
-
-def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
-    """Return by node why it is not a candidate, 0 = it is one. uint8[N]."""
-    request = context.request
-    failed = context.previous.failed
-    recent = np.zeros(len(context.request.leaving), bool)
-    recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
+def _ineligible(context: ScaleDownContext, codes: UInt8) -> UInt8:
+    """Return by node why it is not a candidate, 0 = it is one. uint8[N]. codes : uint8[P] outcomes of the rules."""
+    request, nodes, pods = context.request, context.nodes, context.pods
+    snapshot, settings, spare, failed = request.snapshot, request.settings, nodes.spare, context.previous.failed
+    recent = np.zeros(pods.node_count, bool)
+    recent[failed.node[request.now_ns - failed.time_ns < settings.recheck_timeout_ns]] = True
     every = np.arange(len(recent), dtype=np.int32)
-    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group) & ~of_no_use(request.round, every)
     findings = NodeFindings(
-        recent,
-        context.request.leaving,
-        blocked,
-        cooling,
-        promised_nodes(context),
-        context.request.ready,
-        _filled(context),
-        context.nodes.utilization,
-        context.nodes.spare,
-        context.nodes.has_pods,
-        closed(context.nodes.budgets, len(recent)),
+        leaving=request.leaving,
+        unready=~request.ready | nodes.utilization.awaits_gpu,
+        has_pods=nodes.has_pods,
+        below_minimum=spare.below_minimum(),
+        blocked=pods.nodes_with(outcome.blocks(codes)),
+        reserved=promised_nodes(context),
+        recent=recent,
+        protected=snapshot.nodes.do_not_disrupt,
+        cooling=context.cooldown.of_nodes(snapshot.nodes.group) & ~of_no_use(request.round, every),
+        unmeasured=np.isnan(nodes.utilization.share),
+        closed=closed(nodes.budgets, len(recent)),
+        used=is_used(snapshot, settings, nodes.utilization) & ~_filled(context),
+        group_at_minimum=spare.group_left[spare.group] <= 0,
     )
-    reasons = eligibility.reasons(request.snapshot, request.settings, findings)
+    reasons = node_reasons(snapshot, settings, findings)
     return without_parts(context, _without_small_savings(context, reasons))
 
 
@@ -314,33 +244,24 @@ def _without_small_savings(context: ScaleDownContext, reasons: UInt8) -> UInt8:
     floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
         gangs = whole_gangs(context)
-        moving = gangs.shared(_real_moves(context).astype(np.float64))
+        moves = context.pods.needs_place & (context.pods.codes <= outcome.DRAIN_OK)
+        real = context.pods.moving(moves, np.zeros(0, np.int32))
+        moving = gangs.shared(np.diff(real.offsets).astype(np.float64))
         price = gangs.shared(prices(context.request.snapshot))
         too_little = (moving > 0) & ~np.isnan(price) & (price < floor * moving)
         np.copyto(reasons, np.uint8(Reason.NOT_UNNEEDED_OTHER_REASON), where=too_little & (reasons == 0))
     return reasons
 
 
-def _real_moves(context: ScaleDownContext) -> Int64:
-    """Return by node how many pods would have to move, placeholders not counted. int64[N]."""
-    moving = _moving(context)
-    known = len(context.request.snapshot.pods.spec)
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moving.pods < known, dtype=np.int64)])
-    return np.diff(upto[moving.offsets])
-
-
-def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
+def _budget_use(limits: NodeLimits) -> Float64:
     """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
     float64[N].
 
-    O(pods with budgets).
+    O(uses of budgets).
     """
-    under = context.pods.under
-    share = under.needs / np.maximum(problem.budgets.left, 1)[under.budgets]
-    by_pod = np.bincount(under.pods, share, len(under.offsets))
-    upto = np.concatenate([np.zeros(1), np.cumsum(by_pod[problem.pods])])
-    use: Float64 = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
-    return use
+    share = limits.need / np.maximum(limits.disruptions, 1)[limits.budget]
+    node = np.repeat(np.arange(len(limits.group)), np.diff(limits.offsets))
+    return np.bincount(node, share, len(limits.group)).astype(np.float64)
 
 
 def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> CapacityUse:
@@ -380,22 +301,13 @@ def _with_own_places(use: CapacityUse, moving: Int64, simulation: Simulation, pr
     return with_own_places(use, moving, places, requests, places.only[of_class] * count + node)
 
 
-def _unbound_pods(context: ScaleDownContext) -> Int32:
-    """Return the pods that are not yet on the node where room is kept for them: pending ones, recently evicted ones,
-    and those still to be evicted from nodes being deleted. int32.
-    """
-    known = len(context.request.snapshot.pods.spec)
-    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
-    return np.concatenate([context.pods.pending, evicted, pods_of_leaving_nodes(context)])
-
-
 def _scores(context: ScaleDownContext, problem: DrainProblem, gangs: WholeGangs) -> NodeScores:
     """Return what orders of candidates compare."""
     return NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=gangs.shared(context.nodes.eviction_cost),
         price=prices(context.request.snapshot),
-        budget_use=cache(partial(_budget_use, context, problem)),
+        budget_use=cache(partial(_budget_use, problem.limits)),
         is_empty=np.diff(problem.offsets) == 0,
     )
 
@@ -418,6 +330,8 @@ def _simulate(
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
+    known = len(request.snapshot.pods.spec)
+    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
@@ -428,7 +342,7 @@ def _simulate(
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
         gangs=gangs,
-        waits=nodes_with(context, context.pods.codes == outcome.WAIT),
+        waits=context.pods.nodes_with(context.pods.codes == outcome.WAIT),
     )
     task = DrainTask(
         state=simulation.state,
@@ -437,8 +351,9 @@ def _simulate(
         previous=context.previous,
         nodes=nodes,
         residents=context.groups,
-        unbound_pods=_unbound_pods(context),
-        pending=unplaced(simulation.state, context.pods.pending),
+        # Pending pods, recently evicted ones, and those still to be evicted from nodes being deleted.
+        unbound_pods=np.concatenate([context.pending, evicted, pods_of_leaving_nodes(context)]),
+        pending=unplaced(simulation.state, context.pending),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         capacity_use=use,

@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.drainability import outcome
+from trimtab.planner.drainability.limits import nodes_using
 from trimtab.planner.placement.hints import Moves
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES
-from trimtab.planner.scale_down.context import ScaleDownContext, nodes_with
+from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.removal import UnneededNodes
 from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
@@ -45,56 +46,37 @@ class SearchResult(NamedTuple):
         return self.plan.chosen.drain_set if self.plan else None
 
 
-class Counts(NamedTuple):
-    """Numbers of the answer. remembered, searches : pods whose last destination was still valid, and others."""
-
-    evaluated: int
-    remembered: int
-    searches: int
-
-
-class AttemptSummary(NamedTuple):
-    """The chosen attempt. order : `CandidateOrder`; stopped_at : node where a bound stopped it, -1 = complete;
-    tried : number of attempts; headroom, by_money, saving_bound : as in `ChosenDrainSet`."""
-
-    order: int
-    stopped_at: int
-    tried: int
-    headroom: float
-    by_money: bool
-    saving_bound: float
-
-
-class StayingNodes(NamedTuple):
-    """Why the other nodes stay. reasons : uint8[N], 0 = it is unneeded; codes : uint8[P] outcomes of the rules, budgets
-    included; tried : bool[N], it was a candidate; stopping : pods that block their nodes; explanation : why candidates
-    stay.
-    """
-
-    reasons: UInt8
-    codes: UInt8
-    tried: Bool
-    stopping: Int64
-    explanation: Explanation
-
-
 class LoopResult(NamedTuple):
-    """The data from which the answer is written, besides the context; `trimtab.planner.scale_down.cached_plan` caches
-    it for later loops.
+    """The data from which the answer is written, besides the context."""
 
-    accepted : int32[U] the unneeded nodes in order of acceptance, wave by wave; wave : int32[U], theirs; moves :
-    destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
-    reason in `trouble`.
-    """
-
+    search: SearchResult
     accepted: Int32
+    """int32[U] the unneeded nodes in order of acceptance, wave by wave."""
     wave: Int32
+    """int32[U], theirs."""
     unneeded: UnneededNodes
-    staying: StayingNodes
+    reasons: UInt8
+    """uint8[N] why the other nodes stay, 0 = it is unneeded."""
+    stopping: Int64
+    """int64 pods that block their nodes."""
+    explanation: Explanation
+    """Why candidates stay."""
     moves: Moves
-    counts: Counts
-    choice: AttemptSummary | None
-    trouble: str
+    """Destinations for the state."""
+
+    @property
+    def choice(self) -> ChosenDrainSet | None:
+        """The chosen attempt, None if there could be no candidates."""
+        return self.search.plan.chosen if self.search.plan else None
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Candidates evaluated, pods whose last destination was still valid, and others."""
+        attempt = self.search.drain_set
+        if attempt is None:
+            counts = self.search.problem.counts
+            return 0, int(counts[REMEMBERED]), int(counts[SEARCHES])
+        return attempt.evaluated, attempt.remembered, attempt.searches
 
 
 def extract_result(finding: SearchResult) -> LoopResult:
@@ -112,34 +94,20 @@ def extract_result(finding: SearchResult) -> LoopResult:
         bounds=bounds,
         pods=pods,
         destination=where[pods],
-        waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
-        risky=_risky(finding, nodes[wave_of == 1], *_real_moves_of(finding, nodes[wave_of == 1]), nodes),
+        waiting=context.pods.nodes_with(finding.codes == outcome.WAIT)[nodes],
+        risky=_risky(finding, nodes[wave_of == 1])[nodes],
         slack_dependent=plan.slack_dependent if plan else NO_SLACK_DEPENDENT_NODES,
         wave=wave_of,
     )
-    staying = StayingNodes(
-        reasons=reasons,
-        codes=finding.codes,
-        tried=finding.reasons == 0,
-        stopping=_stopping(finding, reasons),
-        explanation=explain(finding.simulation, finding.problem, drain_set),
-    )
     return LoopResult(
+        search=finding,
         accepted=accepted,
         wave=wave,
         unneeded=unneeded,
-        staying=staying,
+        reasons=reasons,
+        stopping=_stopping(finding, reasons),
+        explanation=explain(finding.simulation, finding.problem, drain_set),
         moves=_moves(finding, accepted),
-        counts=_counts(finding),
-        choice=_chosen(plan.chosen) if plan else None,
-        trouble=finding.trouble,
-    )
-
-
-def _chosen(choice: ChosenDrainSet) -> AttemptSummary:
-    attempt = choice.drain_set
-    return AttemptSummary(
-        attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom, choice.by_money, choice.saving_bound
     )
 
 
@@ -158,23 +126,16 @@ def _real_moves_of(finding: SearchResult, nodes: Int32) -> tuple[Int64, Int32]:
     return upto[bounds], pods[real]
 
 
-def _risky(finding: SearchResult, first: Int32, bounds: Int64, pods: Int32, nodes: Int32) -> Bool:
-    """Return for each of nodes : int32[U] whether the first wave uses up a budget of one of its pods. bool[U].
-
-    first : int32 nodes of the first wave, ascending; bounds, pods : their pods to move.
+def _risky(finding: SearchResult, first: Int32) -> Bool:
+    """Return the nodes of the first wave : int32, which uses up a budget of one of their pods. bool[N].
 
     Pods of nodes being deleted have used up their budgets before.
     """
-    under, left = finding.context.pods.under, finding.problem.budgets.left.copy()
-    moved = np.zeros(len(under.offsets) - 1, bool)
-    moved[pods] = True
-    used = moved[under.pods] & (under.needs > 0)
-    np.subtract.at(left, under.budgets[used], 1)
-    risky_pod = np.zeros(len(moved), bool)
-    risky_pod[under.pods[used & (left[under.budgets] <= 0)]] = True
-    owner = np.repeat(np.searchsorted(nodes, first), np.diff(bounds))
-    risky = np.zeros(len(nodes), bool)
-    risky[owner[risky_pod[pods]]] = True
+    limits, left = finding.problem.limits, finding.problem.limits.disruptions.copy()
+    used = entries_of(limits.offsets, first)
+    np.subtract.at(left, limits.budget[used], limits.need[used])
+    risky = np.zeros(len(limits.group), bool)
+    risky[first] = nodes_using(limits, left[limits.budget] <= 0)[first]
     return risky
 
 
@@ -195,7 +156,7 @@ def _final_reasons(finding: SearchResult, unneeded: Int32) -> UInt8:
 
 def _reserved(context: ScaleDownContext, problem: DrainProblem) -> Bool:
     """Return for each node whether it stays only as the destination of pending pods. bool[N]."""
-    target = problem.destination[context.pods.pending]
+    target = problem.destination[context.pending]
     only_pending = problem.incoming_count == np.bincount(target[target >= 0], minlength=len(problem.incoming_count))
     destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
     reserved: Bool = destination & only_pending[: len(destination)]
@@ -204,20 +165,9 @@ def _reserved(context: ScaleDownContext, problem: DrainProblem) -> Bool:
 
 def _stopping(finding: SearchResult, reasons: UInt8) -> Int64:
     """Return the first blocking pod of each node that has one, in order of the nodes. int64; O(P)."""
-    node_of = finding.context.request.snapshot.pods.node
-    stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
-    stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
-    _, first = np.unique(node_of[stopping], return_index=True)
-    found: Int64 = stopping[first]
+    first = finding.context.pods.first_on_nodes(outcome.blocks(finding.codes))
+    found: Int64 = first[(first >= 0) & (reasons == Reason.BLOCKED_BY_POD)].astype(np.int64)
     return found
-
-
-def _counts(finding: SearchResult) -> Counts:
-    attempt = finding.drain_set
-    if attempt is None:
-        counts = finding.problem.counts
-        return Counts(0, int(counts[REMEMBERED]), int(counts[SEARCHES]))
-    return Counts(attempt.evaluated, attempt.remembered, attempt.searches)
 
 
 def _moves(finding: SearchResult, accepted: Int32) -> Moves:
@@ -230,7 +180,7 @@ def _moves(finding: SearchResult, accepted: Int32) -> Moves:
     bounds, pods = _moves_of(finding.problem, accepted)
     known = len(snapshot.pods.spec)
     evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
-    unbound_pods = np.concatenate([context.pods.pending, evicted])
+    unbound_pods = np.concatenate([context.pending, evicted])
     source = np.concatenate([leaving, accepted, np.array([len(context.request.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(unbound_pods)])])
     moved = np.concatenate([leaving_pods, pods, unbound_pods]).astype(np.int32)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from trimtab.planner.placement.state_columns import (
     LAYOUT_VERSION,
@@ -29,7 +29,7 @@ from trimtab.planner.placement.state_columns import (
     open_opaque,
     translated,
 )
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 
@@ -214,19 +214,7 @@ def _past(previous: PreviousLoop, state: pb.ScaleDownState, now_ns: int) -> tupl
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
-    return np.where(is_past(time_ns, now_ns), time_ns, now_ns)
-
-
-def is_past(time_ns: Int64, now_ns: int) -> Bool:
-    """Return for each time of a state whether it is used as it is; others count as now."""
-    past: Bool = (time_ns > 0) & (time_ns <= now_ns)
-    return past
-
-
-def is_recent(failed_ns: Int64, now_ns: int, settings: ScaleDownSettings) -> Bool:
-    """Return for each time at which a simulation failed whether it is too recent to try again."""
-    recent: Bool = now_ns - failed_ns < settings.recheck_timeout_ns
-    return recent
+    return np.where((time_ns > 0) & (time_ns <= now_ns), time_ns, now_ns)
 
 
 def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:

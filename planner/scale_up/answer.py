@@ -11,7 +11,8 @@ from trimtab.planner.facts.labels import values_by_label_set
 from trimtab.planner.facts.nodes import limits_by_group
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
-from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
+from trimtab.planner.new_nodes.progress import write_splits
+from trimtab.planner.new_nodes.refusals import GrowthInPlan, Refusals, why_pending
 from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.decision import NO_CHANGE, Decided, NodeChange, Summary
@@ -24,7 +25,7 @@ from trimtab.planner.scale_up.gangs.report import (
     gangs_of_pods,
     next_orders,
 )
-from trimtab.planner.scale_up.plan import Refusals, ScaleUpPlan
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
@@ -57,7 +58,7 @@ def not_tried(request: ScaleUpRequest) -> Decided:
 def conclude(plan: ScaleUpPlan) -> Decided:
     """Assemble the answer and the next state. O(groups + pods)."""
     decision = pb.ScaleUpDecision()
-    add_splits(decision, plan)
+    write_splits(plan.progress, decision)
     add_places(decision, plan)
     _add_skipped(decision, plan)
     _add_options(decision, plan)
@@ -152,23 +153,6 @@ def spread_notes(plan: ScaleUpPlan) -> list[str]:
                 "minDomains in the constraint makes it wait for nodes in as many"
             )
     return found
-
-
-def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
-    """Add the groups that grow, by id."""
-    progress = plan.progress
-    groups, counts = np.unique(np.array(progress.group_of, np.int64), return_counts=True)
-    for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
-        row = progress.groups[group]
-        price = None if np.isnan(row.price_per_hour) else row.price_per_hour * count
-        decision.splits.add(
-            node_group=row.id,
-            current_size=row.target_size,
-            new_size=row.target_size + count,
-            max_size=row.max_size,
-            price_per_hour=price,
-        )
-        decision.price_per_hour += price or 0.0
 
 
 def add_places(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:

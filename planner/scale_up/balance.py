@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.scale_up.kernels.balance import grow_smallest
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 

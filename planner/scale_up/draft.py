@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.similarity import ZONE_LABEL
-from trimtab.planner.model.tuning import FEW_BY_GROUP, MOST_PRIORITIES, SETTLING_ROUNDS
+from trimtab.planner.model.tuning import MOST_PRIORITIES, SETTLING_ROUNDS
+from trimtab.planner.new_nodes.cheapest_nodes import plan_whole
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
+from trimtab.planner.new_nodes.progress import PlanInProgress
+from trimtab.planner.new_nodes.refusals import Refusals, refuse
 from trimtab.planner.new_nodes.whole_problem import bound_by_zones
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities, unplaced
@@ -21,13 +25,11 @@ from trimtab.planner.scale_up.balance import Sharing
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import EstimateInput, GroupChoice, as_options, estimates
 from trimtab.planner.scale_up.expanders import ChoiceState, Chooser
-from trimtab.planner.scale_up.plan import PlanHistory, Refusals, ScaleUpPlan, rating, refuse
-from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, rating
 from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.sharing import SharedGrowth, share_growth
 from trimtab.planner.scale_up.variants import Variant
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods, place_at, place_on_existing_nodes
-from trimtab.planner.scale_up.whole_plan import plan_whole
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import current_mark
@@ -84,53 +86,31 @@ class PlanAttempt:
         return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains, variant.without
 
     def run(self) -> ScaleUpPlan:
-        """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by
-        group.
+        """Return the plan; with CHEAPEST_PLAN, the plan for all pods at once, or that with zones chosen beforehand if
+        it is better, which is made where the other does not hold for them.
         """
         in_order = self.variant.by_priority or self.variant.smallest_first
         by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
         nobody = not (len(self.unplaced.left) or len(self.unplaced.placeholders))
         if self.given is not None or in_order or by_choice or nobody:
             return self._drafted(PlanMode.BY_GROUP)
-        return self._best_drafted()
-
-    def _best_drafted(self) -> ScaleUpPlan:
-        """Return the best of the plans for all pods at once, of which one with zones chosen beforehand is made where
-        the other does not hold for them, and of the plan made group by group."""
-        best, best_mode, mode = self._drafted(PlanMode.WHOLE), PlanMode.WHOLE, PlanMode.WHOLE
-        for another in (PlanMode.IN_ZONES, PlanMode.BY_GROUP):
-            if self._is_worth_trying(another, best):
-                found, mode = self._drafted(another), another
-                best, best_mode = (found, mode) if rating(found) < rating(best) else (best, best_mode)
-        if best_mode == mode:
-            return best
+        whole = self._drafted(PlanMode.WHOLE)
+        if not self._may_need_zones(whole):
+            return whole
+        in_zones = self._drafted(PlanMode.IN_ZONES)
+        if rating(in_zones) < rating(whole):
+            return in_zones
         # Amounts released by one plan are available to the other, as far as counters allow.
         self._return_to_room()
-        displaced = best.progress.replay(np.arange(len(best.progress.group_of)))
-        return self._drafted(best_mode) if len(displaced) else best
+        displaced = whole.progress.replay(np.arange(len(whole.progress.group_of)))
+        return self._drafted(PlanMode.WHOLE) if len(displaced) else whole
 
-    def _is_worth_trying(self, mode: PlanMode, found: ScaleUpPlan) -> bool:
-        if mode == PlanMode.BY_GROUP:
-            return not self.variant.fewest_nodes and not self._suffices(found)
+    def _may_need_zones(self, found: ScaleUpPlan) -> bool:
         chosen = any(choice.chosen is not None for choice in found.history.choices)
         zones = {labels.get(ZONE_LABEL) for labels in self.context.expanders.groups.labels} - {None}
         state = self.simulation.state
         bound = len(zones) > 1 and bool(bound_by_zones(state)[state.pod_class[self.unplaced.left]].any())
         return (chosen or bool(len(found.refusals.pods))) and bound and self.request.round.in_time()
-
-    def _suffices(self, found: ScaleUpPlan) -> bool:
-        """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
-        groups and nearly all pods are on their planned nodes."""
-        if not self.request.round.in_time():
-            return True
-        chosen = (choice.chosen for choice in found.history.choices)
-        otherwise = sum(option.packed.placed for option in chosen if option is not None)
-        nearly = otherwise * FEW_BY_GROUP <= len(self.unplaced.left)
-        return (
-            nearly
-            and not len(found.refusals.pods)
-            and len(found.progress.groups) > self.request.settings.search.packed_groups
-        )
 
     def _drafted(self, mode: PlanMode) -> ScaleUpPlan:
         self._return_to_room()
@@ -163,8 +143,8 @@ class Draft:
             (existing.start, existing.pods, existing.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
         )
         self.progress = PlanInProgress(
-            packer(attempt.simulation, request.growth), request.snapshot.groups, context.limits,
-            self.unplaced.where, *start,
+            packer(attempt.simulation, request.growth), request.snapshot.groups, context.expanders.groups.labels,
+            context.limits, self.unplaced.where, *start,
         )  # fmt: skip
         self.adds_no_node, self.left_without_growth = self.unplaced.pending.pods[~self.unplaced.pending.may_add], nobody
         self.sharing = Sharing(context.similarity, request.settings.balance_similar, context.sizes)
@@ -236,7 +216,8 @@ class Draft:
             return left
         fewest_nodes, choose_zones = self.variant.fewest_nodes, self.mode == PlanMode.IN_ZONES
         opened_before = len(progress.group_of)
-        self.planned = plan_whole(self.context, progress, left, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
+        until = PlanBounds(self.request.limits, self.request.round.work.time_left, self.request.settings.search)
+        self.planned = plan_whole(progress, left, until, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
         progress.open(self.planned.group_of, left[:0], left[:0])
         progress.fill_new(self._together(left))
         for turn in self.planned.turns():

@@ -15,13 +15,12 @@ from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeholder_gangs
-from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
-from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
+from trimtab.planner.scale_up.gangs.plan import plan_with_gangs, waiting_placeholder_gangs
+from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, better_of
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import RepackedNodes, in_cheaper_groups, may_shrink, repackings
 from trimtab.planner.scale_up.variants import Variant, usual, variants, without_a_group
-from trimtab.planner.simulation.build import Simulation, branch, go_over_to
+from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import count_domains_of, revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -58,13 +57,8 @@ def _late_groups_last(context: ScaleUpContext, simulation: Simulation, start: in
     )
     if not first.unhelped_count:
         return first
-    other = simulation._replace(state=branch(simulation.state))
-    revert(other.state, start)
-    found = _by_budgets(context, other, start)
-    if found.unhelped_count >= first.unhelped_count:
-        return first
-    go_over_to(simulation.state, other.state)
-    return found
+    with_late = partial(_by_budgets, context, start=start)
+    return better_of(first, simulation, start, with_late, lambda plan: plan.unhelped_count < first.unhelped_count)
 
 
 def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
@@ -78,18 +72,15 @@ def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> 
     first = _with_gangs(context._replace(request=less), simulation, start)
     if not request.round.in_time():
         return first
-    other = simulation._replace(state=branch(simulation.state))
-    revert(other.state, start)
-    found = _with_gangs(context, other, start)
-    if is_better(worth(first), worth(found), request.settings.expanders):
-        return first
-    go_over_to(simulation.state, other.state)
-    return found
+    before, named = worth(first), request.settings.expanders
+    with_all = partial(_with_gangs, context, start=start)
+    return better_of(first, simulation, start, with_all, lambda plan: not is_better(before, worth(plan), named))
 
 
 def _with_gangs(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
     request = context.request
-    gangs = waiting_gangs(gangs_of(request.snapshot, request.cache)) + waiting_placeholder_gangs(request.round)
+    waiting = [gang for gang in gangs_of(request.snapshot, request.cache) if len(gang.pending)]
+    gangs = waiting + waiting_placeholder_gangs(request.round)
     if not gangs:
         return _best(context, simulation, start)
     return plan_with_gangs(context, simulation, start, gangs, _best)

@@ -1,35 +1,24 @@
-"""A plan for the waiting pods: which groups grow, where pods are, why others are left, and how it was made.
+"""A plan for the waiting pods: which groups grow, where pods are, why others are left, and how it was made."""
 
-Why no node group helps a pod is checked on one more new node of each group with the plan carried out. Failed predicates
-come first: more nodes would not help. Then come back-off, health and limits of the group.
-"""
-
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.facts.nodes import group_prices, total
-from trimtab.planner.model.values import FOLLOWS, LEADS
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
-from trimtab.planner.placement.kernels.packing import refusals
+from trimtab.planner.new_nodes.progress import PlanInProgress
+from trimtab.planner.new_nodes.refusals import Refusals
 from trimtab.planner.placement.waiting import place_where, unplaced
-from trimtab.planner.predicates.counters import is_unlike_its_class
-from trimtab.planner.predicates.order import REASONS
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods
-from trimtab.planner.simulation.build import Simulation, branch
+from trimtab.planner.simulation.build import Simulation, branch, go_over_to
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
-from trimtab.v1.reason_pb2 import GangReason, NodeGroupReason, PredicateReason
-
-_NOT_WITH_LEADER: Final = 1 << PredicateReason.CLAIM_ALLOCATED_ELSEWHERE
-_FIRST: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
-"""Reasons for which nothing, or nothing reliable, is known about a new node."""
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
+from trimtab.v1.reason_pb2 import GangReason
 
 
 class PlanHistory(NamedTuple):
@@ -41,25 +30,10 @@ class PlanHistory(NamedTuple):
     reasons: Int32
 
 
-class Refusals(NamedTuple):
-    """Why pods are left, by kind of pod: pods of one kind get the same answer.
-
-    pods : int32[M]; kind : int64[M]; reason : uint8[kinds, G] `NodeGroupReason.Code`; predicate : uint8[kinds, G]
-    `PredicateReason.Code` with PREDICATE_FAILED; helped : bool[M] a group that may grow admits the pod.
-    """
-
-    pods: Int32
-    kind: Int64
-    reason: UInt8
-    predicate: UInt8
-    helped: Bool
-
-
 class Rejection(NamedTuple):
-    """gang : position among the gangs with pending pods; reason : `GangReason.Code`; node_groups : ids of those whose
-    limit binds; lacking : pods without a place that it needs, 0 = places were not looked for; detail : one sentence."""
+    """reason : `GangReason.Code`; node_groups : ids of those whose limit binds; lacking : pods without a place that it
+    needs, 0 = places were not looked for; detail : one sentence."""
 
-    gang: int
     reason: "GangReason.Code.ValueType"
     node_groups: tuple[str, ...] = ()
     lacking: int = 0
@@ -156,67 +130,27 @@ class ScaleUpPlan(NamedTuple):
         return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
 
 
+def better_of(
+    first: ScaleUpPlan,
+    simulation: Simulation,
+    start: int,
+    make: Callable[[Simulation], ScaleUpPlan],
+    is_better: Callable[[ScaleUpPlan], bool],
+) -> ScaleUpPlan:
+    """Return another plan, made in a copy of the simulation, if it is better than the first, else this one; the moves
+    of the plan returned are in the simulation. start : mark before anything is placed."""
+    other = simulation._replace(state=branch(simulation.state))
+    revert(other.state, start)
+    plan = make(other)
+    if not is_better(plan):
+        return first
+    go_over_to(simulation.state, other.state)
+    return plan
+
+
 def rating(plan: ScaleUpPlan) -> tuple[int, int, float, int]:
     """Return the quality of a plan, smaller is better: pods left, nodes of unknown price, price, nodes."""
     progress = plan.progress
     price = group_prices(progress.groups)[progress.group_of]
     unknown = int(np.isnan(price).sum())
     return len(plan.refusals.pods), unknown, total(np.sort(price)), len(price)
-
-
-def refuse(progress: PlanInProgress, pods: Int32, excluded: Int32) -> Refusals:
-    """Return why no group helps pods : int32[M], which are on no node. O(kinds · groups · terms).
-
-    excluded : int32[G] why a group could have no option, 0 = it could.
-    """
-    state, limits, count = progress.state, progress.limits, len(progress.groups)
-    alone = is_unlike_its_class(state.counters, pods) | (state.pinned[pods] != -1)
-    # A pod with volumes is a kind of its own.
-    kinds, first, kind = np.unique(
-        np.where(alone, -1 - pods.astype(np.int64), state.pod_class[pods]), return_index=True, return_inverse=True
-    )
-    masks = np.zeros((len(kinds), count), np.int64)
-    if count and len(pods):
-        templates = progress.packer.growth.template_node
-        refusals(state, progress.spare, templates, pods[first], masks)
-        followed = _leaders(progress.packer.simulation, pods[first])
-        if (follows := np.flatnonzero(followed >= 0)).size:
-            # All pods that share a claim go to one node: what keeps the one out that leads keeps all out.
-            led = np.zeros((len(follows), count), np.int64)
-            refusals(state, progress.spare, templates, followed[follows], led)
-            masks[follows] = (masks[follows] & ~_NOT_WITH_LEADER) | led
-    now = limits.reasons
-    own = np.where(now != 0, now, excluded).astype(np.uint8)
-    reason = np.broadcast_to(own, masks.shape).copy()
-    failed = (masks > 0) & ~np.isin(own, _FIRST)
-    reason[failed] = NodeGroupReason.PREDICATE_FAILED
-    reason[reason == 0] = NodeGroupReason.NOT_EVALUATED
-    helped = ((now == 0) & (masks == 0)).any(axis=1)
-    return Refusals(pods, kind.reshape(-1), reason, first_predicate(masks) * failed, helped[kind.reshape(-1)])
-
-
-def _leaders(simulation: Simulation, pods: Int32) -> Int32:
-    """Return for each of pods : int32[M] the one that it follows because of a claim that they share, if that is on no
-    node, -1 = none. int32[M]."""
-    out, snapshot, placed = np.full(len(pods), -1, np.int32), simulation.snapshot, simulation.state.pod_node
-    if snapshot.devices.is_empty:
-        return out
-    claims = [spec.claims for spec in snapshot.specs]
-    leading = {one.shared: at for at, of in enumerate(claims) for one in of if one.together == LEADS}
-    if not leading:
-        return out
-    spec_of = snapshot.pods.spec
-    for at, pod in enumerate(pods.tolist()):
-        for one in claims[spec_of[pod]] if pod < simulation.pod_count else ():
-            if one.together == FOLLOWS:
-                leader = int(np.flatnonzero(spec_of == leading[one.shared])[0])
-                out[at] = leader if placed[leader] < 0 else -1
-    return out
-
-
-def first_predicate(masks: Int64) -> UInt8:
-    """Return the first reason of each mask `1 << PredicateReason.Code`, in the scheduler's order."""
-    found = np.zeros(masks.shape, np.uint8)
-    for code in reversed(REASONS):
-        found[(masks >> code) & 1 == 1] = code
-    return found

@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import group_prices
 from trimtab.planner.model.tuning import MIXED_ORDERS, REPACKING_ORDERS, REPACKINGS_PER_GROUP
+from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
 from trimtab.planner.placement.kernels.search import Search, place_all
 from trimtab.planner.placement.packing import place_on_new_nodes
@@ -32,7 +33,6 @@ from trimtab.planner.placement.waiting import (
 )
 from trimtab.planner.predicates.counters import shared_domains
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.waiting_pods import placeholders
 from trimtab.planner.simulation.build import branch
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
@@ -61,11 +61,13 @@ def may_shrink(plan: ScaleUpPlan) -> list[int]:
     All-or-nothing groups are excluded; among balanced groups only the largest is included; and a group is excluded if
     amounts show that all other nodes have too little room for the pods of the new ones.
     """
-    progress, context = plan.progress, plan.context
-    if not progress.group_of or _work(plan) > context.request.settings.search.repacking_checks:
+    progress, context, waiting = plan.progress, plan.context, plan.unplaced
+    nodes = np.concatenate([waiting.where.order, progress.opened])
+    work = (len(waiting.pods) + len(waiting.placeholders)) * len(nodes)
+    if not progress.group_of or work > context.request.settings.search.repacking_checks:
         return []
     added, found = progress.limits.added, []
-    sizes, spare = context.sizes + added, _spare(plan)
+    sizes, spare = context.sizes + added, np.maximum(progress.state.resources.free[nodes], 0).sum(axis=0)
     fresh = fresh_amounts(progress.packer.simulation, progress.packer.growth)
     for group in sorted(set(progress.group_of)):
         others = context.similarity.to(group)
@@ -75,19 +77,6 @@ def may_shrink(plan: ScaleUpPlan) -> list[int]:
             found.append(group)
     price = np.nan_to_num(group_prices(progress.groups[group] for group in found))
     return [found[at] for at in np.argsort(-price, kind="stable").tolist()]
-
-
-def _spare(plan: ScaleUpPlan) -> Int64:
-    """Return the total free amounts of all nodes. int64[R]."""
-    progress, amounts = plan.progress, plan.progress.state.resources
-    nodes = np.concatenate([plan.unplaced.where.order, progress.opened])
-    spare: Int64 = np.maximum(amounts.free[nodes], 0).sum(axis=0)
-    return spare
-
-
-def _work(plan: ScaleUpPlan) -> int:
-    nodes = len(plan.unplaced.where.order) + len(plan.progress.group_of)
-    return (len(plan.unplaced.pods) + len(plan.unplaced.placeholders)) * nodes
 
 
 def repackings(plan: ScaleUpPlan, groups: Sequence[int], start: int) -> Iterator[RepackedNodes]:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.placement.packing import GrowingGroups, Packed, pack
 from trimtab.planner.scale_up.balance import Sharing, split_within
 from trimtab.planner.scale_up.estimate import Estimate
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 _LAST_RESORT = 1 << 30

@@ -20,7 +20,7 @@ from trimtab.planner.placement.state_columns import (
 )
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth
-from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 
@@ -80,7 +80,7 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     source[real] = np.where(snapshot.pods.node[moved[real]] >= 0, snapshot.pods.node[moved[real]], none)
     order = np.argsort(source, kind="stable")
     moved, source = moved[order], source[order]
-    group, coming = _coming(simulation, growth, added)
+    group, number = growth.numbered(len(simulation.state.node_state), added)
     destination = np.where(at[moved] < len(nodes), at[moved], len(nodes) + group[at[moved]])
     used = np.unique(np.concatenate([source[source != none], destination]))
     code = np.zeros(none + 1, np.int32)
@@ -91,26 +91,7 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     bounds = np.append(first, len(moved)).astype(np.int64)
     moves = Moves(sources.astype(np.int32), bounds, moved.astype(np.int32), destination.astype(np.int32))
     if len(moved):
-        opaque = OpaqueState(layout_version=LAYOUT_VERSION, coming=coming[at[moved]].tobytes())
+        opaque = OpaqueState(layout_version=LAYOUT_VERSION, coming=(number[at[moved]] + 1).tobytes())
         write_hints(moves, code, groups.digests, opaque.hints)
         state.opaque = opaque.SerializeToString(deterministic=True)
     return state
-
-
-def _coming(simulation: Simulation, growth: Growth, added: Int32) -> tuple[Int64, Int32]:
-    """Return the group of each upcoming node of the simulation, -1 = none, and its number in the group, 0 = none.
-
-    int64[N'], int32[N']. Nodes already requested come before new ones.
-    """
-    count = len(simulation.state.node_state)
-    group, number = np.full(count, -1, np.int64), np.zeros(count, np.int32)
-    on_their_way = np.diff(growth.upcoming_offsets)
-    new = growth.spare_nodes[: len(added)]
-    coming = np.concatenate([growth.upcoming, new])
-    of = np.concatenate([np.repeat(np.arange(len(on_their_way)), on_their_way), added]).astype(np.int64)
-    group[coming] = of
-    order = np.argsort(of, kind="stable")
-    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
-    sizes = np.diff(np.append(starts, len(order)))
-    number[coming[order]] = np.arange(len(order)) - np.repeat(starts, sizes) + 1
-    return group, number

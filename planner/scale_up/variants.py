@@ -12,11 +12,11 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import group_prices
 from trimtab.planner.model.tuning import WITHOUT_WORK
+from trimtab.planner.new_nodes.demand_sets import NOBODY
 from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import BY_GROUP
-from trimtab.planner.scale_up.waiting_pods import NOBODY
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason

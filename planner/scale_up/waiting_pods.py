@@ -3,10 +3,11 @@
 Nodes being deleted offer no room; the pods still on them, and recently evicted ones, need a place, too.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.new_nodes.demand_sets import NOBODY
 from trimtab.planner.placement.group_bounds import fits_more_on_new_nodes
 from trimtab.planner.placement.waiting import (
     USUAL,
@@ -24,8 +25,6 @@ from trimtab.planner.scale_up.pending import Pending, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
 from trimtab.planner.snapshot.columns import Int32
-
-NOBODY: Final = np.zeros(0, np.int32)
 
 
 class PodsOnExistingNodes(NamedTuple):

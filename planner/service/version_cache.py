@@ -16,7 +16,6 @@ from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snaps
 from trimtab.planner.snapshot.caches import (
     ContentKey,
     KeyedCache,
-    LatestKey,
     LeastRecentlyUsed,
     Sizes,
     SnapshotKey,
@@ -72,7 +71,6 @@ class CachedSnapshot:
         self._lock = threading.RLock()
         self._sizes = Sizes(base.sizes() if base else None)
         self._values = base.values_of_same(snapshot) if base else {}
-        self._latest: dict[type, tuple[object, object]] = {}
         self._put: dict[object, object] = {}
         # Those of the base, until this snapshot has its own.
         self._of_base: dict[object, object] = base.values_for_next() if base else {}
@@ -116,20 +114,14 @@ class CachedSnapshot:
                 self._computing[-1].paths |= cached.reads
             return cast(T, cached.value)
 
-    def find(self, key: LatestKey[T] | SuccessorKey[T]) -> T | None:
+    def find(self, key: SuccessorKey[T]) -> T | None:
         """Return the value put under a key, of this snapshot or else of its base, or None."""
         with self._lock:
-            if isinstance(key, LatestKey):
-                latest, value = self._latest.get(type(key), (None, None))
-                return cast(T, value) if latest == key else None
             return cast(T | None, self._put.get(key, self._of_base.get(key)))
 
-    def put(self, key: LatestKey[T] | SuccessorKey[T], value: T) -> None:
+    def put(self, key: SuccessorKey[T], value: T) -> None:
         """Keep a value in place of the one before."""
         with self._lock:
-            if isinstance(key, LatestKey):
-                self._latest[type(key)] = (key, value)
-                return
             self._put[key] = value
             self._of_base.pop(key, None)
 
@@ -158,8 +150,7 @@ class CachedSnapshot:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
             values = (one.value for one in self._values.values())
-            latest = (part for one in self._latest.values() for part in one)
-            own = self._sizes.size_of(self.snapshot, *values, *latest, *self._put.values())
+            own = self._sizes.size_of(self.snapshot, *values, *self._put.values())
             planned = self._planned.kept if self._planned is not None else self
             return own if planned is self else own + planned.size()
 
@@ -171,7 +162,7 @@ class CachedSnapshot:
     def drop_values(self) -> None:
         """Drop all values; keep the snapshot."""
         with self._lock:
-            self._values, self._latest, self._put, self._of_base = {}, {}, {}, {}
+            self._values, self._put, self._of_base = {}, {}, {}
             self._planned = self._planned_before = self._checked = None
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes
 from trimtab.planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
-from trimtab.planner.snapshot.columns import Int64, Snapshot
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 
 NO_TEMPLATE_NODE: Final = -1
 """The template node of a group without a template."""
@@ -49,6 +49,20 @@ class Growth(NamedTuple):
     def upcoming_of(self, group: int) -> Int64:
         """Return the upcoming nodes of a group."""
         return self.upcoming[self.upcoming_offsets[group] : self.upcoming_offsets[group + 1]]
+
+    def numbered(self, node_count: int, new: Sequence[int] | Int32) -> tuple[Int64, Int32]:
+        """Return the group of each coming node of the simulation, -1 = it is none, and its number in the group, from 0,
+        -1 = it has none. int64[N], int32[N]. Upcoming nodes come before new ones. new : group of each of these."""
+        group, number = np.full(node_count, -1, np.int64), np.full(node_count, -1, np.int32)
+        on_their_way = np.diff(self.upcoming_offsets)
+        coming = np.concatenate([self.upcoming, self.spare_nodes[: len(new)]])
+        of = np.concatenate([np.repeat(np.arange(len(on_their_way)), on_their_way), new]).astype(np.int64)
+        group[coming] = of
+        order = np.argsort(of, kind="stable")
+        starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+        sizes = np.diff(np.append(starts, len(order)))
+        number[coming[order]] = np.arange(len(order)) - np.repeat(starts, sizes)
+        return group, number
 
 
 class GrowthRows(NamedTuple):

@@ -17,10 +17,10 @@ import numpy as np
 from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
-from trimtab.planner.slack.encode import EncodedSets, encoded
 from trimtab.planner.slack.objects import ObjectRequests, RequestingObject, object_requests
 from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
 from trimtab.planner.slack.sets import RequiredSets
+from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.slack.state import remember
 from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
@@ -98,13 +98,6 @@ class ObjectsDigestKey(SnapshotKey[bytes]):
     smaller_buffers: bool
 
 
-@dataclass(frozen=True)
-class EncodedObjectsKey(SnapshotKey[EncodedSets]):
-    """The encoded room requested by objects. smaller_buffers : as in `SlackSettings`."""
-
-    smaller_buffers: bool
-
-
 class NodeNamesDigestKey(SnapshotKey[bytes]):
     """A digest of the names of nodes."""
 
@@ -141,28 +134,27 @@ class _Writer:
             sink.update(np.ascontiguousarray(column).data)
         return sink.hexdigest()
 
-    @cached_property
-    def _encoded(self) -> EncodedSets:
-        requests, required = self._outcome.requests, self._outcome.required
-        work, smaller = self._this.work, requests.smaller_buffers
-
-        def encode_objects(view: Snapshot) -> EncodedSets:
-            return encoded(object_requests(view, smaller, work.cache).sets)
-
-        of_objects = work.cache.get(EncodedObjectsKey(smaller), self._this.snapshot, encode_objects)
-        return of_objects.and_of(required.sets[: required.of_parts])
-
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
-        entries, made = self._encoded, pb.SlackDecision()
-        made.dictionary.MergeFromString(entries.dictionary)
+        made, specs = pb.SlackDecision(), SpecWriter()
         nodes = np.where(self.on_node, self._node, NO_NODE)
         for one, where in self._table.named():
-            rest = entries.placeholders[entries.row[one.name]]
+            rest = pb.Placeholder(
+                cpu_milli=one.size.get("cpu", 0),
+                memory_bytes=one.size.get("memory", 0),
+                kind=one.kind,
+                for_object=one.for_object,
+                spec=specs.spec(one.pod.spec),
+                label_set=specs.label_set(one.pod.labels),
+                namespace=one.pod.namespace,
+                pool=one.pool,
+                is_in_gang=one.is_gang,
+            )
             for name, node in zip(self._outcome.names[where], nodes[where].tolist(), strict=True):
                 row = made.placeholders.add()
                 row.CopyFrom(rest)
                 row.name, row.node = name, self._nodes[node] if node >= 0 else ""
+        made.dictionary.MergeFrom(specs.finish())
         self._add_objects(made, self._outcome.required.objects)
         return made.SerializeToString(deterministic=True)
 
@@ -189,8 +181,7 @@ class _Writer:
         """Return the state for the next loop, sets by name."""
         # Upcoming nodes have no permanent name.
         node: Int32 = np.where(self._is_there, self._node, NO_NODE).astype(np.int32)
-        entries = self._encoded
-        heads = ((entries.states[entries.row[one.name]], where) for one, where in self._table.named())
+        heads = ((pb.SlackSetState(name=one.name, size=one.size), where) for one, where in self._table.named())
         return remember(heads, self._table.number, node, self._nodes)
 
 

@@ -16,7 +16,7 @@ from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, po
 from trimtab.planner.slack.answer import SlackOutcome, answer, summarize
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
-from trimtab.planner.slack.places import PlaceholderNames, arrange, held_gangs, placeholder_table
+from trimtab.planner.slack.places import arrange, held_gangs, placeholder_table
 from trimtab.planner.slack.rooms import Rooms, node_rooms
 from trimtab.planner.slack.sets import RequiredWithout, SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
@@ -31,33 +31,23 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     snapshot = this.snapshot
     previous, notes = recall(state, partial(rows_of_nodes, snapshot, this.work.cache))
     pool_parts = parts(snapshot, settings, this.leaving)
-    inputs = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(pool_parts)))
+    rooms = Rooms(snapshot, partial(node_rooms, snapshot, this.work.cache), settings.ignored_pods)
+    inputs = SetInputs(settings, rooms, this.now_ns, previous.sizes(damped_names(pool_parts)))
     requests = object_requests(snapshot, settings.smaller_buffers, this.work.cache)
     required = required_sets(inputs, pool_parts, requests)
     table = placeholder_table(required.sets, required.sizes, previous, snapshot)
-    names = PlaceholderNames(table)
+    names = table.names()
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
     demand = RequiredWithout(inputs, pool_parts, table.sets)
     this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
-        _place_pods(this)
+        # Real pods that wait stay where there is room, for later decisions, too.
+        least = this.settings.expendable_priority
+        pending = this.work.cache.get(PendingPodsKey(least), snapshot, lambda view: pods_that_wait(view, least))
+        place_waiting_pods(this, pb.Decision.SLACK, pending)
     placed = arrange(this.simulation, table, first, this.ready & ~this.leaving)
     return answer(this, SlackOutcome(requests, required, table, placed, names), notes)
-
-
-def _rooms(this: Round, settings: SlackSettings) -> Rooms:
-    snapshot = this.snapshot
-    return Rooms(snapshot, partial(node_rooms, snapshot, this.work.cache), settings.ignored_pods)
-
-
-def _place_pods(this: Round) -> None:
-    """Place all waiting real pods wherever there is room, including upcoming nodes, before any placeholder: they stay
-    there for later decisions. O(P).
-    """
-    least = this.settings.expendable_priority
-    pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: pods_that_wait(view, least))
-    place_waiting_pods(this, pb.Decision.SLACK, pending)
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

@@ -4,36 +4,30 @@ Works on the round's simulation and leaves the placeholders in it. N nodes, virt
 order in which they are placed, which is that of the virtual pods. O(M + N), and one scan over the nodes for each set
 that has placeholders to place.
 
-A gang of placeholders has places for all, or for none. First, all keep the nodes of the last loop as far as there is
-room. A gang that is not whole then looks for more; with a topology key, it looks in each domain of nodes, as the
-scheduler does, and takes the first one with room for all of it. One that finds no room leaves its nodes, to be placed
-by scale-up as a whole, on these and new ones. O(N) for each gang and domain that amounts do not rule out.
+All keep the nodes of the last loop, large ones first, as far as there is room. A gang of placeholders has places for
+all, or for none: one that is not whole then is served anew, as a demand set. If it finds no room, scale-up places it as
+a whole, on these nodes and new ones. O(N) for each gang and domain that amounts do not rule out.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.labels import values_by_label_set
-from trimtab.planner.model.tuning import PLACEHOLDER_RUNS
+from trimtab.planner.new_nodes.demand_sets import DemandServer, DemandSet, Domain, PlacedSet, TopologyDomains
+from trimtab.planner.placement.waiting import place_anywhere, place_where
 from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.round import HeldGang
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.kernels import remove
-from trimtab.planner.simulation.log import check_log
-from trimtab.planner.simulation.state import OPEN
-from trimtab.planner.slack.kernels.places import choose_staying, place_placeholders
-from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
+from trimtab.planner.simulation.kernels import remove, revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.simulation.state import OPEN, SimulationState
+from trimtab.planner.slack.objects import PlaceholderSet, SizeColumns
 from trimtab.planner.slack.state import PreviousSets
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import NONE, take_or
-
-_NO_DOMAIN: Final = -1
-_MOST: Final = 2**31
 
 
 class PlaceholderTable(NamedTuple):
@@ -60,6 +54,12 @@ class PlaceholderTable(NamedTuple):
         places = self.of_sets()
         return [(self.sets[at], places[at]) for at in self.by_name.tolist()]
 
+    def names(self) -> list[str]:
+        """Return the names of all placeholders."""
+        prefix = [f"{one.name}-" for one in self.sets]
+        of_set = np.repeat(np.arange(len(prefix)), np.diff(self.bounds)).tolist()
+        return [f"{prefix[at]}{number}" for at, number in zip(of_set, self.number.tolist(), strict=True)]
+
     def count_on(self, chosen: Bool) -> Int64:
         """Return how many placeholders of each set are chosen : bool[M]. int64[Q]."""
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
@@ -67,42 +67,12 @@ class PlaceholderTable(NamedTuple):
         return counts
 
 
-class PlaceholderNames(Sequence[str]):
-    """The names of the placeholders of a table, in its order; built on first use, rarely in a plan in which nothing
-    moves."""
-
-    def __init__(self, placeholder_table: PlaceholderTable) -> None:
-        self._table = placeholder_table
-
-    def __len__(self) -> int:
-        return len(self._table.number)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return self._made[at]
-
-    @cached_property
-    def _made(self) -> list[str]:
-        found: list[str] = []
-        numbers = [*map(str, self._table.number.tolist())]
-        for one, where in zip(self._table.sets, self._table.of_sets(), strict=True):
-            prefix = f"{one.name}-"
-            found += [prefix + number for number in numbers[where]]
-        return found
-
-
 class PlaceholderNodes(NamedTuple):
     """node : int32[M], from the snapshot's N on a virtual one, NO_NODE = no place; pushed_out : bool[M], had to leave
-    its node; tried : int64[Q] number of nodes that the search of each set has tried."""
+    its node."""
 
     node: Int32
     pushed_out: Bool
-    tried: Int64
 
 
 def placeholder_table(
@@ -180,68 +150,41 @@ def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, all
     state = simulation.state
     every = np.concatenate([allowed, np.ones(len(state.node_state) - len(allowed), np.bool_)])
     every &= state.node_state == OPEN
-    pods = np.arange(first_pod, first_pod + len(table.before), dtype=np.int64)
-    hint = _hints(simulation, table, pods, every)
-    tried = np.zeros(len(table.sets), np.int64)
-    order = _order(simulation, table, hint, every)
-    in_gangs = _are_gangs(table)
-    if in_gangs.any():
-        # What fits only together comes before what fits by itself.
-        place_gangs(simulation, table.sets, SearchedNodes(order, every), table.bounds, pods, hint)
-        single, count = ~in_gangs, np.diff(table.bounds)
-        rows = np.repeat(single, count)
-        bounds, found = np.concatenate([[0], np.cumsum(count[single])]), tried[single]
-        place_placeholders(state, bounds, pods[rows], hint[rows], order, every, found)
-        tried[single] = found
-    else:
-        place_placeholders(state, table.bounds, pods, hint, order, every, tried)
+    pods = np.arange(first_pod, first_pod + len(table.before), dtype=np.int32)
+    last = np.full(len(state.pod_node), NO_NODE, np.int32)
+    last[pods] = table.before
+    place_where(state, every, pods, last)
+    gangs = [(one, pods[table.bounds[one.set] : table.bounds[one.set + 1]]) for one in held_gangs(table.sets)]
+    gangs = [(one, mine) for one, mine in gangs if (state.pod_node[mine] == NO_NODE).any()]
+    for _, mine in gangs:
+        for pod in mine[state.pod_node[mine] != NO_NODE].tolist():
+            remove(state, pod)
+    order = _order(simulation, table, pods, every)
+    # What fits only together comes before what fits by itself.
+    server, domains = DemandServer(_RoomPlacer(state, last, order, every)), TopologyDomains(simulation, (), order)
+    for one, mine in gangs:
+        key = table.sets[one.set].topology_key
+        demand = DemandSet(one.name, mine, len(mine), np.zeros(len(mine), bool), key)
+        if choice := domains.of(demand):
+            server.serve(demand, choice)
+    if len(order):
+        single = np.repeat([not one.is_gang for one in table.sets], np.diff(table.bounds))
+        place_anywhere(state, order, every, pods[single])
     check_log(state)
     node = state.pod_node[pods].astype(np.int32)
     was_there = (table.before >= 0) | (table.before == UNKNOWN_NODE)
-    had_to_leave = was_there & (node != table.before)
-    return PlaceholderNodes(node, had_to_leave, tried)
+    return PlaceholderNodes(node, was_there & (node != table.before))
 
 
-def _are_gangs(table: PlaceholderTable) -> Bool:
-    """Return which sets are gangs. bool[Q]."""
-    return np.fromiter((one.is_gang for one in table.sets), np.bool_, len(table.sets))
-
-
-def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed: Bool) -> Int32:
-    """Return the node of the last loop of each placeholder that may stay there, else NO_NODE. int32[M]."""
-    resources = simulation.state.resources
-    rows = np.flatnonzero(take_or(allowed, table.before, False))
-    rows = rows[np.argsort(table.before[rows], kind="stable")]
-    node = table.before[rows]
-    first = np.flatnonzero(np.diff(node, prepend=NO_NODE))
-    stays = np.zeros(len(rows), np.bool_)
-    choose_staying(
-        resources.free,
-        resources.request,
-        simulation.state.pod_class[pods[rows]],
-        np.append(first, len(rows)).astype(np.int64),
-        node[first],
-        np.zeros((4, PLACEHOLDER_RUNS + 1), np.int64),
-        stays,
-    )
-    hint = np.full(len(table.before), NO_NODE, np.int32)
-    hint[rows[stays]] = node[stays]
-    return hint
-
-
-def _order(simulation: Simulation, table: PlaceholderTable, hint: Int32, allowed: Bool) -> Int32:
+def _order(simulation: Simulation, table: PlaceholderTable, pods: Int32, allowed: Bool) -> Int32:
     """Return the nodes to search, int32: the fullest first, to let emptier ones be removed; upcoming ones last.
 
-    Nodes with less of a resource than the smallest placeholder needs are left out. The result is empty if no
-    placeholder has to be placed.
+    Nodes with less of a resource than the smallest placeholder without a node needs are left out. Empty if each has
+    one. pods : int32 the placeholders; allowed : bool[N'].
     """
-    # A gang that is not whole leaves the nodes that it has.
-    searching = (table.count_on(hint == NO_NODE) > 0) | _are_gangs(table)
+    searching = table.count_on(simulation.state.pod_node[pods] == NO_NODE) > 0
     if not searching.any():
-        # A hint can fail because of affinity or spread; such a placeholder needs other nodes to try.
-        if simulation.state.local_class.all() or not len(searching):
-            return np.zeros(0, np.int32)
-        searching[:] = True
+        return np.zeros(0, np.int32)
     free, real = simulation.state.resources.free, simulation.node_count
     enough = allowed.copy()
     for column, name in enumerate(simulation.resources[:2]):
@@ -253,11 +196,35 @@ def _order(simulation: Simulation, table: PlaceholderTable, hint: Int32, allowed
     return np.concatenate([nodes, real + np.flatnonzero(enough[real:])]).astype(np.int32)
 
 
-class SearchedNodes(NamedTuple):
-    """order : int32, nodes to search, best first; allowed : bool[N']."""
+class _RoomPlacer:
+    """Places a gang on existing and upcoming nodes, those of the last loop first. last : int32[P'] these, -1 = none;
+    order : int32, nodes to search, best first; allowed : bool[N']."""
 
-    order: Int32
-    allowed: Bool
+    def __init__(self, state: SimulationState, last: Int32, order: Int32, allowed: Bool) -> None:
+        self.state, self._last, self._order, self._allowed = state, last, order, allowed
+
+    def checkpoint(self) -> int:
+        return current_mark(self.state)
+
+    def return_to(self, before: int) -> None:
+        revert(self.state, before)
+
+    def ways(self, demand: DemandSet) -> tuple[int, ...]:  # noqa: ARG002
+        return (0,)
+
+    def place(self, demand: DemandSet, domain: Domain, way: int) -> PlacedSet:  # noqa: ARG002
+        allowed = self._allowed if domain.reach is None else self._allowed & domain.reach.nodes
+        place_where(self.state, allowed, demand.pods, self._last)
+        place_anywhere(self.state, self._order[allowed[self._order]], allowed, demand.pods)
+        check_log(self.state)
+        last, node = self._last[demand.pods], self.state.pod_node[demand.pods]
+        return PlacedSet(int((node == NO_NODE).sum()), (0, 0.0, 0, int(((last >= 0) & (node != last)).sum())))
+
+    def why(self, demand: DemandSet, domain: Domain, lacking: int) -> int:  # noqa: ARG002
+        return lacking
+
+    def in_time(self) -> bool:
+        return True
 
 
 def held_gangs(sets: Sequence[PlaceholderSet]) -> tuple[HeldGang, ...]:
@@ -268,71 +235,3 @@ def held_gangs(sets: Sequence[PlaceholderSet]) -> tuple[HeldGang, ...]:
         for at, one in enumerate(sets)
         if one.is_gang
     )
-
-
-def place_gangs(
-    simulation: Simulation,
-    sets: Sequence[PlaceholderSet],
-    nodes: SearchedNodes,
-    bounds: Int64,
-    pods: Int64,
-    hint: Int32,
-) -> None:
-    """Place all placeholders with a hint, then gangs in their order. bounds : int64[Q+1], pods of each set; pods :
-    int64[M]; hint : int32[M] node or -1."""
-    state = simulation.state
-    place_placeholders(state, bounds, pods, hint, nodes.order[:0], nodes.allowed, np.zeros(len(sets), np.int64))
-    domains: dict[str, Int32] = {}
-    for one in held_gangs(sets):
-        mine = pods[bounds[one.set] : bounds[one.set + 1]]
-        if _is_whole(simulation, mine, nodes):
-            continue
-        key = sets[one.set].topology_key
-        if key and key not in domains:
-            domains[key] = _domain_of_nodes(simulation, key)
-        _remove(simulation, mine)
-        for order in _domains(simulation, mine, nodes, domains[key]) if key else ():
-            if _is_whole(simulation, mine, SearchedNodes(order, nodes.allowed)):
-                break
-            _remove(simulation, mine)
-
-
-def _is_whole(simulation: Simulation, pods: Int64, nodes: SearchedNodes) -> bool:
-    """Place those of a gang's pods that are on no node; return whether all have one."""
-    state, none = simulation.state, np.full(len(pods), NO_NODE, np.int32)
-    bounds = np.array([0, len(pods)], np.int64)
-    place_placeholders(state, bounds, pods, none, nodes.order, nodes.allowed, np.zeros(1, np.int64))
-    return bool((state.pod_node[pods] != NO_NODE).all())
-
-
-def _remove(simulation: Simulation, pods: Int64) -> None:
-    for pod in pods[simulation.state.pod_node[pods] != NO_NODE].tolist():
-        remove(simulation.state, pod)
-
-
-def _domains(simulation: Simulation, pods: Int64, nodes: SearchedNodes, domain: Int32) -> Iterator[Int32]:
-    """Yield the nodes of each domain that has room for all pods by amounts, in the order in which they are searched.
-    domain : int32[N']."""
-    order = nodes.order[domain[nodes.order] != _NO_DOMAIN]
-    if not len(order):
-        return
-    resources = simulation.state.resources
-    request = resources.request[simulation.state.pod_class[pods[0]]]
-    asked = np.flatnonzero(request > 0)
-    room = np.maximum(resources.free[np.ix_(order, asked)], 0) // request[asked]
-    slots = np.bincount(domain[order], room.min(axis=1, initial=_MOST))
-    for value in np.flatnonzero(slots >= len(pods)).tolist():
-        yield order[domain[order] == value]
-
-
-def _domain_of_nodes(simulation: Simulation, key: str) -> Int32:
-    """Return the domain of each node, virtual ones included, by a label : int32[N'], _NO_DOMAIN without it."""
-    if key == HOSTNAME:
-        return np.arange(len(simulation.state.node_state), dtype=np.int32)
-    snapshot = simulation.snapshot
-    by_set = values_by_label_set(snapshot, key)
-    values = [by_set[at] for at in snapshot.nodes.label_set.tolist()]
-    for one in simulation.virtual.nodes:
-        values += [dict(one.template.labels).get(key)] * len(one.names)
-    number = {name: at for at, name in enumerate(sorted({value for value in values if value is not None}))}
-    return np.array([_NO_DOMAIN if value is None else number[value] for value in values], np.int32)

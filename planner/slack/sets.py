@@ -16,9 +16,16 @@ import numpy as np
 from trimtab.planner.model.settings.schedules import is_active
 from trimtab.planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
-from trimtab.planner.slack.objects import MOST, NO_OBJECT_REQUESTS, ObjectRequests, RequestingObject
+from trimtab.planner.slack.objects import (
+    MOST,
+    NO_OBJECT_REQUESTS,
+    ObjectRequests,
+    PlaceholderSet,
+    RequestingObject,
+    SizeColumns,
+    size_columns,
+)
 from trimtab.planner.slack.parts import Part
-from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.rooms import Rooms
 from trimtab.planner.slack.settings import PoolSettings, SlackAmount, SlackSchedule, SlackSettings
 from trimtab.planner.slack.sizes import SPREAD_OUT, Amounts

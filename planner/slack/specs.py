@@ -5,7 +5,6 @@ nano-units, which are exact. O(specs).
 """
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,16 +30,13 @@ _MODES = {
 
 
 class SpecWriter:
-    """Writes specs and label sets, each once, into a `PodDictionary`.
+    """Writes specs and label sets, each once, into a `PodDictionary`."""
 
-    before : a writer whose dictionary is continued; it is not changed.
-    """
-
-    def __init__(self, before: "SpecWriter | None" = None) -> None:
-        self._strings: dict[str, int] = dict(before._strings) if before else {"": 0}
-        self._resources: dict[str, int] = dict(before._resources) if before else {}
-        self._specs: dict[PodRequirements, int] = dict(before._specs) if before else {}
-        self._label_sets: dict[Labels, int] = dict(before._label_sets) if before else {(): 0}
+    def __init__(self) -> None:
+        self._strings: dict[str, int] = {"": 0}
+        self._resources: dict[str, int] = {}
+        self._specs: dict[PodRequirements, int] = {}
+        self._label_sets: dict[Labels, int] = {(): 0}
         self._out = snapshot_pb2.PodDictionary()
 
     def spec(self, spec: PodRequirements) -> int:
@@ -64,26 +60,14 @@ class SpecWriter:
 
     def finish(self) -> snapshot_pb2.PodDictionary:
         """Return the dictionary; to be called last."""
-        return snapshot_pb2.PodDictionary.FromString(self.encoded())
-
-    def encoded(self, before: bytes = b"", of: "SpecWriter | None" = None) -> bytes:
-        """Return the encoded dictionary; to be called last. before : that of the writer `of` that this
-        one continues.
-        """
-        if of is None or len(self._label_sets) > len(of._label_sets):
-            self._write_label_sets()
-        self._out.strings.extend(islice(self._strings, len(of._strings) if of else 0, None))
-        self._out.resources.extend(islice(self._resources, len(of._resources) if of else 0, None))
-        # Repeated fields are appended, for others the last value counts.
-        return before + self._out.SerializeToString(deterministic=True)
-
-    def _write_label_sets(self) -> None:
         pairs = [(self.string(key), self.string(value)) for labels in self._label_sets for key, value in labels]
-        sizes = [len(labels) for labels in self._label_sets]
         sets = self._out.label_sets
-        sets.offsets = _int32(np.cumsum([0, *sizes]))
+        sets.offsets = _int32(np.cumsum([0, *map(len, self._label_sets)]))
         sets.keys = _int32([key for key, _ in pairs])
         sets.values = _int32([value for _, value in pairs])
+        self._out.strings.extend(self._strings)
+        self._out.resources.extend(self._resources)
+        return self._out
 
     def string(self, text: str) -> int:
         """Return the index of a string."""

@@ -38,11 +38,6 @@ class SnapshotKey(Generic[T]):
 
 
 @dataclass(frozen=True)
-class LatestKey(SnapshotKey[T]):
-    """A key of which only the value put last is kept with a snapshot, whatever the fields of the others."""
-
-
-@dataclass(frozen=True)
 class SuccessorKey(SnapshotKey[T]):
     """A key whose value is also found with the next snapshot of the same line, until that has a value of its own."""
 
@@ -63,12 +58,12 @@ class SnapshotCache(Protocol):
         they depend on. If a delta changes nothing that was read, the value is also that of the new snapshot.
         """
 
-    def find(self, key: LatestKey[T] | SuccessorKey[T]) -> T | None:
-        """Return the value put under a key; of a `SuccessorKey`, of this snapshot or else of its base. None = there is
-        none. Whatever it is, an answer must be as if it were None.
+    def find(self, key: SuccessorKey[T]) -> T | None:
+        """Return the value put under a key, of this snapshot or else of its base. None = there is none. Whatever it is,
+        an answer must be as if it were None.
         """
 
-    def put(self, key: LatestKey[T] | SuccessorKey[T], value: T) -> None:
+    def put(self, key: SuccessorKey[T], value: T) -> None:
         """Keep a value in place of the one before."""
 
 

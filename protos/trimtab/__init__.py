@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trimtab.clients.python_api.calls import Client, advise, client, plan
     from trimtab.clients.python_api.calls import InputError, PlannerError
     from trimtab.clients.python_api.plan import PlannedGrowth, PlanResult, RemovableNode, StayingNode
-    from trimtab.clients.python_api.replacement import PlannedReplacement
     from trimtab.clients.simulation.simulation import ClusterSimulation as Simulator
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "InputError",
     "PlanResult",
     "PlannedGrowth",
-    "PlannedReplacement",
     "PlannerError",
     "RemovableNode",
     "Simulator",
@@ -46,7 +44,6 @@ _PLACES = {
     "InputError": "python_api.calls:InputError",
     "PlanResult": "python_api.plan:PlanResult",
     "PlannedGrowth": "python_api.plan:PlannedGrowth",
-    "PlannedReplacement": "python_api.replacement:PlannedReplacement",
     "PlannerError": "python_api.calls:PlannerError",
     "RemovableNode": "python_api.plan:RemovableNode",
     "Simulator": "simulation.simulation:ClusterSimulation",

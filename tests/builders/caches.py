@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.snapshot.caches import LatestKey, SnapshotKey, SuccessorKey
+from trimtab.planner.snapshot.caches import SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
 
 T = TypeVar("T")
@@ -24,10 +24,10 @@ class KeptValues:
         found: T = self.values[key]
         return found
 
-    def find(self, key: LatestKey[T] | SuccessorKey[T]) -> T | None:
+    def find(self, key: SuccessorKey[T]) -> T | None:
         return None
 
-    def put(self, key: LatestKey[T] | SuccessorKey[T], value: T) -> None:
+    def put(self, key: SuccessorKey[T], value: T) -> None:
         pass
 
 

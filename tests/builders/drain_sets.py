@@ -15,14 +15,12 @@ from tests.parity.scheduler_oracle.generator.cluster import Mix
 from tests.parity.scheduler_oracle.generator.source import FEATURES
 from tests.reference.scale_down.search.drain_sets import Loop
 from tests.reference.simulation.moves import Cluster
+from trimtab.planner.drainability.kernels.limits import NodeLimits
+from trimtab.planner.drainability.limits import budget_uses
+from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.placement.kernels.search import NO_MIX, NO_MOST, Search, unknown_room
-from trimtab.planner.scale_down.search.kernels.drain_sets import (
-    COUNTS,
-    DisruptionsLeft,
-    DrainProblem,
-    Minimums,
-)
+from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DrainProblem
 
 NOT_TRIED = 99
 SomeRows: TypeAlias = tuple[list[NodeRow], list[PodRow], dict[str, Labels]]
@@ -85,27 +83,37 @@ def compressed(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return offsets, np.array([one for row in lists for one in row], np.int32)
 
 
+def membership_of(loop: Loop) -> BudgetMembership:
+    count = len(loop.cluster.pods)
+    offsets, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(count)])
+    needs = np.array([need for pod in range(count) for _, need in loop.needs[pod]], np.uint8)
+    return BudgetMembership(offsets, budgets, needs, np.repeat(np.arange(count), np.diff(offsets)))
+
+
 def problem_of(loop: Loop, classes: int, bounded: bool = True) -> DrainProblem:
     """Return the input of the loop. bounded : with upper bounds of the nodes' room, as attempts have them."""
     mix = NO_MIX if loop.mix is None else np.array([("cpu", "memory").index(one) for one in loop.mix], np.int64)
     node_count, pod_count = len(loop.cluster.nodes), len(loop.cluster.pods)
     offsets, pods = compressed([loop.moving[node] for node in range(node_count)])
-    pairs, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(pod_count)])
-    needs = np.array([need for pod in range(pod_count) for _, need in loop.needs[pod]], np.uint8)
+    most = np.full(len(loop.left), 99, np.int64)
     order = np.array(loop.order, np.int32)
-    most = unknown_room(order) if bounded else NO_MOST
+    room = unknown_room(order) if bounded else NO_MOST
     mixed = np.zeros(classes if len(mix) else 0, np.int64)
     return DrainProblem(
         offsets,
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most, mix=mix, mixed=mixed),
-        DisruptionsLeft(pairs, budgets, needs, np.array(loop.left, np.int64)),
-        Minimums(
-            np.array(loop.group, np.int32),
-            np.array(loop.group_left, np.int64),
-            np.array(loop.amount, np.int64),
-            np.array(loop.amount_left, np.int64),
+        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=room, mix=mix, mixed=mixed),
+        NodeLimits(
+            *budget_uses(offsets, pods, membership_of(loop), most),
+            group=np.array(loop.group, np.int32),
+            amount=np.array(loop.amount, np.int64),
+            counted=np.zeros((0, node_count), bool),
+            disruptions=np.array(loop.left, np.int64),
+            in_turn=np.zeros(len(loop.left), np.int64),
+            group_left=np.array(loop.group_left, np.int64),
+            amount_left=np.array(loop.amount_left, np.int64),
+            nodes_left=np.zeros(0, np.int64),
         ),
         np.zeros(node_count, np.int32),
         np.full(node_count, -1, np.int32),

@@ -147,7 +147,7 @@ def _selects(base: BasePlan, term: pb.PodAffinityTerm, own: str, namespace: str,
     listed = {base.view.text(index) for index in term.namespaces}
     if not term.HasField("namespace_selector") and namespace not in (listed or {own}):
         return False
-    return term.HasField("selector") and base.view.selects(term.selector, pod.labels)
+    return term.HasField("selector") and base.view.selects(term.selector.requirements, pod.labels)
 
 
 def preferred_anti_affinity(base: BasePlan, workload: WorkloadName, kept: frozenset[str]) -> Lever:

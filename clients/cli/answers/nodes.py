@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -17,7 +17,6 @@ from trimtab.clients.cli.amounts import amount, counted, duration, named_amount,
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import taint_text
-from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.timers import remaining_s, threshold
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import GOES
@@ -140,34 +139,6 @@ def explain_node(
         unneeded=next((one for one in decision.unneeded if one.node == name), None),
         homeless=homeless,
     )
-
-
-def node_document(explanation: NodeExplanation) -> dict[str, Any]:
-    """Return the explanation for programs."""
-    node = explanation.view.nodes[explanation.name]
-    return {
-        "node": explanation.name,
-        "nodeGroup": node.node_group,
-        "pods": [pod.key for pod in explanation.view.pods_on(explanation.name)],
-        "removable": explanation.verdict.fate in GOES,
-        "deletedNow": explanation.goes_now,
-        "utilizationThreshold": explanation.threshold,
-        "unneeded": as_document(explanation.unneeded) | {"destinations": dict(sorted(explanation.moves.items()))}
-        if explanation.unneeded
-        else None,
-        "verdict": as_document(explanation.verdict),
-        "everyPod": [
-            {
-                "pod": one.key,
-                "state": one.state.name,
-                "reasons": [_PodReason.Code.Name(why) for why in one.reasons],
-                "destination": one.destination,
-            }
-            for one in explanation.pods
-        ],
-        "result": reason_pb2.ScaleDownResult.Code.Name(explanation.decision.result),
-        "detail": explanation.decision.detail,
-    }
 
 
 def node_sentences(explanation: NodeExplanation, *, is_replaced: bool = False) -> Iterator[Sentence]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, some
 from trimtab.clients.cli.answers import blockers
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
-from trimtab.clients.cli.blocks import NO_PODS, NOW, Block, Line, Sentence, Style, Table, without_empty_columns
+from trimtab.clients.cli.blocks import LATER, NO_PODS, NOW, Block, Line, Sentence, Style, Table, without_empty_columns
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s
 from trimtab.clients.verdicts import going
@@ -146,7 +146,10 @@ def unneeded_table(answer: PlanAnswer) -> Table:
         places = [f"{node} ({count})" for node, count in targets.most_common()]
         price = answer.costs.text([one.node]) if answer.costs.known else ""
         where = some(places, len(places) if answer.verbose else 2) or NO_PODS
-        cells = (one.node, price, percent(one.utilization), str(targets.total()), _moment(answer, one), where)
+        when = moment(answer, one)
+        if answer.verbose and when != NOW:
+            when = f"{when} ({_Reason.Code.Name(one.reason)})"
+        cells = (one.node, price, percent(one.utilization), str(targets.total()), when, where)
         lines.append(Line(cells))
     columns = ("node", "an hour", "used", "pods", "when", "its pods go to")
     words = ("node", "when", "its pods go to")
@@ -155,12 +158,10 @@ def unneeded_table(answer: PlanAnswer) -> Table:
     )
 
 
-def _moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
-    """Return when a node goes, with the code in a verbose answer."""
+def moment(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
+    """Return when a node goes that can go: now, in a wave, in a while, or later."""
     if node.fate == plan_pb2.NodeFate.GOES_NOW:
         return NOW
     if node.wave > 1:
-        text = f"in wave {node.wave}"
-    else:
-        text = f"in {duration(remaining_s(node, answer.now_ns))}" if node.HasField("goes_at") else "later"
-    return f"{text} ({_Reason.Code.Name(node.reason)})" if answer.verbose else text
+        return f"in wave {node.wave}"
+    return f"in {duration(remaining_s(node, answer.now_ns))}" if node.HasField("goes_at") else LATER

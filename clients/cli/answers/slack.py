@@ -19,7 +19,7 @@ def blocks(answer: PlanAnswer) -> Iterator[Block]:
     slack = answer.response.slack
     yield Sentence(f"Slack: {RESULTS[slack.result]}.", Style.HEADLINE)
     if slack.desired:
-        yield Sentence(f"Requested: at least {_amounts(slack.desired)}.")
+        yield Sentence(f"Requested: at least {amounts_text(slack.desired)}.")
         yield Sentence(f"Kept free: {kept_free(slack)}{_price(answer)}.")
     for one in slack.objects:
         if one.asked_gang_count:
@@ -34,7 +34,7 @@ def kept_free(slack: plan_pb2.SlackDecision) -> str:
     """Return how much room there is, and why it is more than requested."""
     is_more = any(slack.present.get(name, 0) > amount for name, amount in slack.desired.items())
     rounded = ", as placeholders are whole" if is_more else ""
-    return f"{_amounts(slack.present) or 'nothing'}{rounded}"
+    return f"{amounts_text(slack.present) or 'nothing'}{rounded}"
 
 
 def gangs_present(one: plan_pb2.SlackObject) -> str:
@@ -52,7 +52,8 @@ def set_of(placeholder: plan_pb2.Placeholder) -> str:
     return placeholder.name.rpartition("-")[0]
 
 
-def _amounts(amounts: Mapping[str, int]) -> str:
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return amounts by resource."""
     return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
 
 

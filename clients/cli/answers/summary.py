@@ -15,7 +15,10 @@ from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers import scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.replacement import HINT
+from trimtab.clients.cli.answers.scale_down import moment
 from trimtab.clients.cli.blocks import (
+    LATER,
+    NOW,
     Block,
     Facts,
     Figures,
@@ -125,7 +128,7 @@ def every_node(answer: PlanAnswer) -> Table:
     costs, pods = answer.costs, answer.view.rows_by_node()
     lines = []
     for one in answer.response.nodes:
-        what, detail = _plan_says(answer, one)
+        what, detail = plan_says(answer, one)
         price = f"{one.price_per_hour:,.2f}" if one.HasField("price_per_hour") else ""
         used, count = f"{round(100 * one.utilization)} %", f"{len(pods.get(one.node, ())):,}"
         code = codes_of(one) if one.reason and answer.verbose else ""
@@ -138,15 +141,16 @@ def every_node(answer: PlanAnswer) -> Table:
     )
 
 
-def _plan_says(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> tuple[str, str]:
+def plan_says(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> tuple[str, str]:
     """Return what the plan says of a node, and the pod or the detail that decides."""
     if verdict.fate in GOES:
-        pods = len(answer.moves.get(verdict.node, {}))
-        what = f"can go in wave {verdict.wave}" if verdict.wave > 1 else "can go"
+        pods, when = len(answer.moves.get(verdict.node, {})), moment(answer, verdict)
+        why = f": {verdict.detail or verdict.why}" if when == LATER else ""
+        what = "goes now" if when == NOW else f"can go {when}{why}"
         return what, f"{counted(pods, 'pod')} to move" if pods else "empty"
     if verdict.fate == plan_pb2.NodeFate.REPLACED:
         return f"is replaced in wave {verdict.wave}", ", ".join(verdict.replaced_by)
-    return f"stays: {verdict.why}" if verdict.reason else "", verdict.blocking_pod or verdict.detail
+    return f"stays: {verdict.why}" if verdict.reason else verdict.why, verdict.blocking_pod or verdict.detail
 
 
 MOST_ROWS, MOST_WORKLOADS = 5, 200

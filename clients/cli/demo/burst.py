@@ -11,6 +11,7 @@ import msgspec
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Object
 
 NAMESPACE, WORKLOAD = "shop", "flash-sale"
@@ -85,14 +86,14 @@ def running(picture: ClusterPicture) -> int:
     )
 
 
-def summary_lines(burst: DemoBurst) -> Sequence[str]:
-    """Return a summary of a burst in a few lines."""
+def summary(burst: DemoBurst) -> Sequence[Sentence]:
+    """Return a summary of a burst in a few sentences."""
     sizes = ", ".join(f"{group} {old:,} → {new:,}" for group, (old, new) in sorted(burst.grown.items()))
     added = sum(new - old for old, new in burst.grown.values())
     price = f" for {money(burst.price_per_hour)} an hour" if burst.price_per_hour else ""
     nodes = " → ".join(f"{len(one.nodes):,}" for one in (burst.before, burst.peak, burst.after))
+    served = f"{running(burst.peak)} of {POD_COUNT} pods ran {burst.served_s:.0f} s after they were created."
     return (
-        f"{counted(added, 'node')} added{price}: {sizes}.",
-        f"{running(burst.peak)} of {POD_COUNT} pods ran {burst.served_s:.0f} s after they were created. After "
-        f"their deletion the cluster shrank again: {nodes} nodes.",
+        led(Style.WARNING, "The burst:", f" {counted(added, 'node')} added{price}: {sizes}."),
+        Sentence(f"{served} After their deletion the cluster shrank again: {nodes} nodes."),
     )

@@ -15,9 +15,10 @@ from typing import Final
 import msgspec
 from google.protobuf.duration_pb2 import Duration
 
-from trimtab.clients.cli.advice import advice_beside
+from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import Sentence, Style
 from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.burst import write_workload
@@ -31,6 +32,7 @@ from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.cli.terminal import print_command
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.common.kubernetes.signals import ours
@@ -84,7 +86,8 @@ def demo(files: Sequence[Path], prices: Prices | None = None, *, verbose: bool =
         if files:
             # Bad input is reported here, before any process is started.
             chapters = list(chapters)
-        screen.print("Planner, actuator and simulated clusters run on this machine. Timers are zero: nodes go at once.")
+        text = "Planner, actuator and simulated clusters run on this machine. Timers are zero: nodes go at once."
+        screen.show(Sentence(text))
         with ExitStack() as stack:
             # The planner takes longest to start; the built-in clusters and the actuators are made meanwhile.
             service = stack.enter_context(services.planner(directory / "planner", quick_start=True))
@@ -94,12 +97,13 @@ def demo(files: Sequence[Path], prices: Prices | None = None, *, verbose: bool =
                 address = service.address
             planner = stack.enter_context(open_planner(address))
             wrong = [line for chapter, actuator in plays for line in _play(chapter, planner, actuator, screen)]
-    screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
+    text = f"{time.monotonic() - started:.0f} s in all; both services have ended."
+    screen.show(Sentence(""), Sentence(text, Style.MUTED))
     if wrong:
         raise FailedError("the demo failed:\n" + "\n".join(wrong))
     if not files:
-        screen.print("\n[bold]Your own cluster, read-only:[/bold]")
-        screen.command(OWN_CLUSTER)
+        screen.show(Sentence(""), Sentence("Your own cluster, read-only:"))
+        print_command(screen.console, OWN_CLUSTER)
 
 
 def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> Iterator[Chapter]:
@@ -176,14 +180,14 @@ def _play(
 
     def show(request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
         if not chapter.brief:
-            advice = advice_beside(planner, answer.view, request, answer.response, None)
-            screen.print_all(first_answer(replace(answer, advice=advice)))
+            advice = find_advice(planner, answer.view, request, answer.response, advice_options(is_brief=True))
+            screen.show(*first_answer(replace(answer, advice=advice)))
         if recorded:
-            screen.print(compared_with_recorded(answer, recorded))
+            screen.show(compared_with_recorded(answer, recorded))
         if not chapter.brief:
-            screen.print(f"\n[bold]Carried out, at most {parallelism} nodes at a time:[/bold]")
+            screen.show(Sentence(""), Sentence(f"Carried out, at most {parallelism} nodes at a time:"))
 
     story = run(planner, actuator, chapter.scenario, screen, show)
     verdict = judge(story, brief=chapter.brief)
-    screen.print_all(verdict.lines)
+    screen.show(*verdict.blocks)
     return verdict.wrong

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.demo import burst as burst_workload
 from trimtab.clients.cli.demo.burst import DemoBurst
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
@@ -160,11 +161,11 @@ class _ScenarioLoop:
         began = time.monotonic()
         self._scale(burst_workload.POD_COUNT)
         pods = counted(burst_workload.POD_COUNT, "pod")
-        self._screen.print(f"[cyan]A burst:[/cyan] {pods} of {burst_workload.CPU} cores each are created.")
+        self._screen.show(led(Style.WARNING, "A burst:", f" {pods} of {burst_workload.CPU} cores each are created."))
         self.until_calm()
         burst.peak, burst.peak_answer, burst.served_s = story.after, story.answers[-1], self._settled_at - began
         self._scale(0)
-        self._screen.print("[cyan]The burst ends:[/cyan] its pods are deleted.")
+        self._screen.show(led(Style.WARNING, "The burst ends:", " its pods are deleted."))
         self.until_calm()
         burst.after = story.after
 
@@ -205,7 +206,7 @@ class _ScenarioLoop:
         for one in actuator.scale_up(self._request.request_id, list(splits.values())).splits:
             if not one.accepted:
                 reason = f"{reason_pb2.GrowthReason.Code.Name(one.reason)} {one.detail}".strip()
-                self._screen.print(f"[yellow]The actuator refuses to grow {one.node_group}: {reason}[/yellow]")
+                self._screen.show(Sentence(f"The actuator refuses to grow {one.node_group}: {reason}", Style.WARNING))
             elif self._story.burst:
                 split = splits[one.node_group]
                 self._story.burst.note(one.node_group, split.current_size, split.new_size)
@@ -240,7 +241,8 @@ def _start(
             reason = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".strip()
             refused.setdefault(reason, []).append(one.node)
     for reason, nodes in refused.items():
-        screen.print(f"[yellow]The actuator refuses {counted(len(nodes), 'node')} ({some(nodes)}): {reason}[/yellow]")
+        text = f"The actuator refuses {counted(len(nodes), 'node')} ({some(nodes)}): {reason}"
+        screen.show(Sentence(text, Style.WARNING))
 
 
 def _kill_in_a_drain(actuator: ActuatorProcess, story: Story) -> Crash:

@@ -1,4 +1,4 @@
-"""The demo's display: a line for each loop, and on a terminal live progress below it."""
+"""The demo's display: blocks, a line for each loop, and on a terminal the deletions in progress below it."""
 
 import time
 from collections import Counter
@@ -6,23 +6,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from rich.progress import TimeElapsedColumn
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers.actuation import deletions_of, deletions_table
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import print_answer
+from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence, Style, led
+from trimtab.clients.cli.terminal import print_blocks, print_part, printed, progress
 from trimtab.clients.verdicts import staying
 from trimtab.places import count_places
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 _State = actuator_pb2.DeletionState
-_MOST_LIVE_ROWS = 12
+_MOST_LIVE_ROWS: Final = 12
 _LONG_S: Final = 5.0
 """A start that takes longer has compiled."""
 
@@ -37,35 +36,22 @@ class Screen:
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """Show what is waited for and for how long, and afterwards how long it took, if that was seconds."""
-        self.console.print(f"[dim]{text} …[/dim]")
+        self.show(Sentence(f"{text} …", Style.MUTED))
         began = time.monotonic()
-        columns = (SpinnerColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal) as bar:
-            bar.add_task("")
+        with progress("", TimeElapsedColumn()):
             yield
         took_s = time.monotonic() - began
         if took_s >= _LONG_S:
-            self.console.print(f"[dim]It took {took_s:.0f} s; the next start takes one or two.[/dim]")
+            self.show(Sentence(f"It took {took_s:.0f} s; the next start takes one or two.", Style.MUTED))
 
     def chapter(self, title: str, text: str) -> None:
         """Begin a part of the story."""
         self._last_line, self._loops = "", 0
-        self.console.print()
-        self.console.rule(f"[bold]{escape(title)}[/bold]", align="left")
-        self.console.print(text)
+        print_part(self.console, AnswerPage(title, (Sentence(text),)))
 
-    def print(self, text: RenderableType) -> None:
-        """Print rich text or a table."""
-        self.console.print(text)
-
-    def print_all(self, lines: Iterable[RenderableType]) -> None:
-        """Print lines and tables."""
-        for line in lines:
-            self.console.print(line)
-
-    def command(self, text: str) -> None:
-        """Print a command in one line that can be copied, however wide the terminal is."""
-        self.console.print(text, soft_wrap=True, markup=False, highlight=False)
+    def show(self, *blocks: Block) -> None:
+        """Print blocks."""
+        print_blocks(self.console, blocks)
 
     def plan(self, answer: PlanAnswer, took_s: float, in_progress: int) -> None:
         """Show a plan in a line with its number, unless it only waits, or is like the last one shown."""
@@ -75,8 +61,8 @@ class Screen:
         waiting = sum(one.fate == plan_pb2.NodeFate.GOES_LATER for one in answer.response.nodes)
         coming = count_places(growth.places).upcoming
         parts = [
-            f"[green]{counted(added, 'node')} added[/green] to {counted(len(growth.splits), 'group')}" if added else "",
-            f"[green]{_go(going)} now[/green]" if going else "" if added or coming else "nothing left to remove",
+            f"{counted(added, 'node')} added to {counted(len(growth.splits), 'group')}" if added else "",
+            f"{_go(going)} now" if going else "" if added or coming else "nothing left to remove",
             f"{waiting} can go later" if waiting else "",
             f"{_wait(coming)} for new nodes" if coming else "",
             f"{in_progress} in progress" if in_progress else "",
@@ -87,16 +73,17 @@ class Screen:
         if text != self._last_line and not only_waits:
             self._loops += 1
             self._last_line = text
-            self.console.print(f"Loop {self._loops}: {text} [dim](planned in {1000 * took_s:.0f} ms)[/dim]")
+            self.show(led(Style.GOOD, f"Loop {self._loops}:", f" {text} (planned in {1000 * took_s:.0f} ms)"))
         if self._verbose:
             print_answer(self.console, answer)
 
     def crash(self, in_progress: int, draining: int, away_s: float) -> None:
         """Show that the actuator was killed and is back."""
-        self.console.print(
-            f"[red]kill -9[/red] of the actuator while it deletes {counted(in_progress, 'node')}, {draining} of them "
-            f"half drained; restarted after {away_s:.1f} s, it continues."
+        text = (
+            f" of the actuator while it deletes {counted(in_progress, 'node')}, {draining} of them half drained; "
+            f"restarted after {away_s:.1f} s, it continues."
         )
+        self.show(led(Style.BAD, "kill -9", text))
 
     def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:
         """Show deletions on a terminal until the statuses end; without a terminal only wait."""
@@ -106,7 +93,7 @@ class Screen:
             return
         with Live(console=self.console, refresh_per_second=10, transient=True) as live:
             for status in statuses:
-                live.update(_live_table(status))
+                live.update(Group(*printed(_progress(status))))
 
 
 def _go(count: int) -> str:
@@ -119,23 +106,9 @@ def _wait(count: int) -> str:
     return f"{counted(count, 'pod')} {'waits' if count == 1 else 'wait'}"
 
 
-def _summary(status: actuator_pb2.ActuatorStatus) -> str:
-    """Return how many deletions are in which state, in the order of the states."""
+def _progress(status: actuator_pb2.ActuatorStatus) -> Iterator[Block]:
+    """Yield the deletions in progress, draining ones first, and how many there are in each state."""
+    deletions = sorted(deletions_of(status, time.time(), 0), key=lambda one: (one.state != "draining", one.node))
+    yield deletions_table(deletions[:_MOST_LIVE_ROWS], "")
     counts = Counter(one.state for one in (*status.deletions, *status.finished))
-    return ", ".join(f"{counts[state]} {_State.Code.Name(state).lower()}" for state in sorted(counts))
-
-
-def _live_table(status: actuator_pb2.ActuatorStatus) -> RenderableType:
-    """Return a bar for each node in progress, and one for all."""
-    table = Table.grid(padding=(0, 1))
-    # Draining nodes show the most; the others are in the sum below.
-    active = sorted(status.deletions, key=lambda one: (one.state != _State.DRAINING, one.start_time.seconds, one.node))
-    for one in active[:_MOST_LIVE_ROWS]:
-        bar = ProgressBar(total=max(1, one.pods_total_count), completed=one.pods_gone_count, width=24)
-        pods = f"{one.pods_gone_count}/{one.pods_total_count} pods" if one.drain else "empty"
-        table.add_row(Text(one.node), Text(_State.Code.Name(one.state).lower(), style="yellow"), bar, Text(pods))
-    if len(active) > _MOST_LIVE_ROWS:
-        table.add_row(Text(f"… and {len(active) - _MOST_LIVE_ROWS} more", style="dim"))
-    total = len(status.deletions) + len(status.finished)
-    overall = ProgressBar(total=max(1, total), completed=len(status.finished), width=60)
-    return Group(table, Text(_summary(status)), overall)
+    yield Sentence(", ".join(f"{counts[state]} {_State.Code.Name(state).lower()}" for state in sorted(counts)))

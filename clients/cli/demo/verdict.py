@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
-
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.advice import changes_of
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.blockers import by_reason, why
 from trimtab.clients.cli.answers.scale_down import headline
+from trimtab.clients.cli.blocks import Block, Sentence, Style, Table, led, rows
 from trimtab.clients.cli.demo import burst, evidence
 from trimtab.clients.cli.demo.loop import Story
 from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
-from trimtab.clients.cli.terminal import printed
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_EXAMPLES, MOST_REASONS = 3, 3
@@ -28,20 +23,20 @@ MOST_EXAMPLES, MOST_REASONS = 3, 3
 
 @dataclass(frozen=True)
 class ChapterResult:
-    """The result of a chapter: lines to show, and everything that went wrong."""
+    """The result of a chapter: what to show, and everything that went wrong."""
 
-    lines: tuple[RenderableType, ...]
+    blocks: tuple[Block, ...]
     wrong: tuple[str, ...]
 
 
-def first_answer(answer: PlanAnswer) -> Iterator[RenderableType]:
+def first_answer(answer: PlanAnswer) -> Iterator[Block]:
     """Yield what the first plan says: how many nodes can go and what that saves, examples, what keeps the others, what
     to change.
     """
-    yield f"[bold]{headline(answer)}[/bold]"
+    yield Sentence(headline(answer), Style.HEADLINE)
     yield from _examples(answer)
     yield from _reasons(answer)
-    yield from printed([changes_of(answer)])
+    yield changes_of(answer)
 
 
 def judge(story: Story, *, brief: bool = False) -> ChapterResult:
@@ -55,13 +50,13 @@ def judge(story: Story, *, brief: bool = False) -> ChapterResult:
     if story.crash:
         lost = story.crash.nodes - story.ended.keys()
         wrong += [f"node {node}: its deletion was lost when the actuator was killed" for node in sorted(lost)]
-    lines: list[RenderableType] = [_headline(story)]
+    blocks: list[Block] = [Sentence(_headline(story), Style.HEADLINE)]
     if not brief:
-        lines.append(_before_and_after(story))
+        blocks.append(_before_and_after(story))
     if story.burst:
-        lines += [f"[cyan]The burst:[/cyan] {escape(line)}" for line in burst.summary_lines(story.burst)]
-    lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
-    return ChapterResult(tuple(lines), tuple(wrong))
+        blocks += burst.summary(story.burst)
+    blocks += [Sentence(line, Style.BAD) for line in wrong] or list(_proven(story))
+    return ChapterResult(tuple(blocks), tuple(wrong))
 
 
 def _headline(story: Story) -> str:
@@ -71,12 +66,12 @@ def _headline(story: Story) -> str:
     text = f"{gone:,} of {counted(total, 'node')} removed ({percent(gone / total)})" if total else "No nodes"
     pods = counted(evidence.moved(story.before, story.after), "pod")
     if not first.costs.known:
-        return f"[bold]{text}, {pods} moved.[/bold]"
+        return f"{text}, {pods} moved."
     saved = first.costs.total - last.costs.total
-    return f"[bold]{text}, {pods} moved: {money(saved)} an hour saved, {saved * HOURS_A_MONTH:,.0f} a month.[/bold]"
+    return f"{text}, {pods} moved: {money(saved)} an hour saved, {saved * HOURS_A_MONTH:,.0f} a month."
 
 
-def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
+def _examples(answer: PlanAnswer) -> Iterator[Sentence]:
     """Yield a few nodes of the first plan, with the destinations of their pods."""
     drained = set(answer.response.scale_down.drain)
     nodes = [one for one in answer.response.scale_down.unneeded if one.node in drained]
@@ -85,22 +80,20 @@ def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
     middle = max(0, len(nodes) // 2 - MOST_EXAMPLES // 2)
     chosen = nodes[middle : middle + MOST_EXAMPLES]
     if chosen:
-        yield "For example:"
+        yield Sentence("For example:")
     for one in chosen:
         places = Counter(sorted(answer.moves.get(one.node, {}).values())).most_common()
         to = some([f"{node} ({count})" for node, count in places], 2)
-        yield Padding.indent(
-            f"{escape(one.node)}: {counted(one.assumption.pods_to_move_count, 'pod')} to {escape(to)}", 2
-        )
+        yield Sentence(f"{one.node}: {counted(one.assumption.pods_to_move_count, 'pod')} to {to}", indent=2)
 
 
-def _reasons(answer: PlanAnswer) -> Iterator[RenderableType]:
+def _reasons(answer: PlanAnswer) -> Iterator[Sentence]:
     """Yield the main reasons of the nodes that stay."""
     groups = by_reason(answer)
     if groups:
-        yield "Why the others stay:"
+        yield Sentence("Why the others stay:")
     for alike in groups[:MOST_REASONS]:
-        yield Padding.indent(f"{counted(len(alike), 'node')}: {escape(why(answer, alike))}", 2)
+        yield Sentence(f"{counted(len(alike), 'node')}: {why(answer, alike)}", indent=2)
 
 
 class _Stage(NamedTuple):
@@ -126,39 +119,36 @@ def _before_and_after(story: Story) -> Table:
     """Return figures of the cluster; pods that come and go with their node are counted separately."""
     stages = _stages(story)
     pictures, answers = [one.picture for one in stages], [one.answer for one in stages]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True)
-    for stage in stages:
-        table.add_column(stage.name, justify="right", no_wrap=True)
-    table.add_row("nodes", *(f"{len(one.nodes):,}" for one in pictures))
+    cells = [("nodes", *(f"{len(one.nodes):,}" for one in pictures))]
     if answers[0].costs.known:
-        table.add_row("an hour", *(money(one.costs.total) for one in answers))
-        table.add_row("a month", *(f"{one.costs.total * HOURS_A_MONTH:,.0f}" for one in answers))
-    table.add_row("pods of workloads", *(f"{len(one.pods) - one.node_pod_count:,}" for one in pictures))
+        cells.append(("an hour", *(money(one.costs.total) for one in answers)))
+        cells.append(("a month", *(f"{one.costs.total * HOURS_A_MONTH:,.0f}" for one in answers)))
+    cells.append(("pods of workloads", *(f"{len(one.pods) - one.node_pod_count:,}" for one in pictures)))
     if pictures[0].node_pod_count:
-        table.add_row("pods of DaemonSets and static pods", *(f"{one.node_pod_count:,}" for one in pictures))
+        cells.append(("pods of DaemonSets and static pods", *(f"{one.node_pod_count:,}" for one in pictures)))
     usage = [one.view.usage() for one in answers]
-    for resource in usage[0]:
-        table.add_row(f"{resource} requested", *(percent(one[resource]) for one in usage))
-    return table
+    cells += [(f"{resource} requested", *(percent(one[resource]) for one in usage)) for resource in usage[0]]
+    return Table("", ("", *(stage.name for stage in stages)), rows(cells), sentences=("",))
 
 
-def compared_with_recorded(answer: PlanAnswer, recorded: RecordedAnswers) -> str:
+def compared_with_recorded(answer: PlanAnswer, recorded: RecordedAnswers) -> Sentence:
     """Return the first plan beside the recorded answers of the Cluster Autoscaler to the same input."""
     nodes = [one.node for one in answer.response.scale_down.unneeded]
     saved = f", {money(answer.costs.of(nodes))} an hour" if answer.costs.known else ""
     theirs = f", {money(recorded.first_saving)} an hour" if answer.costs.known else ""
-    return (
-        f"One loop on the same input: [bold]Trimtab {counted(len(nodes), 'node')}{saved}[/bold]; {recorded.version} "
-        f"(recorded) {recorded.first_count}{theirs}, best of {recorded.runs} node orders {recorded.best_count}."
+    text = (
+        f" Trimtab {counted(len(nodes), 'node')}{saved}; {recorded.version} (recorded) {recorded.first_count}{theirs}, "
+        f"best of {recorded.runs} node orders {recorded.best_count}."
     )
+    return led(Style.HEADLINE, "One loop on the same input:", text)
 
 
-def _proven(story: Story) -> Iterator[str]:
+def _proven(story: Story) -> Iterator[Sentence]:
     """Yield what the objects prove, if nothing went wrong."""
     if story.crash:
-        yield f"[green]Survived:[/green] all {len(story.crash.nodes)} interrupted deletions were completed."
+        yield led(Style.GOOD, "Survived:", f" all {len(story.crash.nodes)} interrupted deletions were completed.")
     if story.before.budgets:
         budgets = counted(len(story.before.budgets), "PodDisruptionBudget")
-        yield f"[green]All kept:[/green] {budgets}, checked {story.witness.looks} times."
-    yield "[green]Nothing lost:[/green] every workload has all its pods, every planned node is gone, no taint is left."
+        yield led(Style.GOOD, "All kept:", f" {budgets}, checked {story.witness.looks} times.")
+    text = " every workload has all its pods, every planned node is gone, no taint is left."
+    yield led(Style.GOOD, "Nothing lost:", text)

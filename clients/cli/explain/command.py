@@ -9,41 +9,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from google.protobuf.message import Message
+
 from trimtab.clients.advice.advise import AdviceOptions
 from trimtab.clients.advice.of_workload import explain_workload
 from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.any_decision import blocks as any_blocks
 from trimtab.clients.cli.answers.any_decision import naming
-from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_document, node_sentences
+from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_sentences
 from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence
-from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, group_keys, pod_group_sentences
-from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_sentences
-from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_sentences, pod_document, pod_sentences
+from trimtab.clients.cli.decisions import asking, default_decisions
+from trimtab.clients.cli.explain.gangs import explain_gang, group_keys, pod_group_sentences
+from trimtab.clients.cli.explain.growth import explain_growth, growth_sentences
+from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_sentences, pod_sentences
 from trimtab.clients.cli.explain.replacement import (
     explain_replacement,
     has_price,
-    replacement_document,
     replacement_sentences,
 )
 from trimtab.clients.cli.explain.requests import answer_to_request, request_sentences
 from trimtab.clients.cli.explain.slack import (
     explain_slack,
-    placeholder_document,
     placeholder_sentences,
-    slack_document,
     slack_sentences,
 )
 from trimtab.clients.cli.explain.workloads import KINDS, find_workload, kind_of, workload_names, workload_sentences
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.fit import fit
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.terminal import print_page
+from trimtab.clients.cli.printing import messages_and_blocks, print_found
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -79,9 +78,7 @@ class Question(NamedTuple):
 
     def fit(self, pod: ShownPod) -> PodExplanation:
         """Return where one pod fits. Errors: UsageError."""
-        asked = plan_pb2.PlanRequest()
-        asked.CopyFrom(self.request)
-        asked.fit_pods.append(pod.key)
+        asked = asking(self.request, fit_pods=(pod.key,))
         answers = list(self.planner.check_fit(self.view.snapshot, asked))
         if len(answers) != 1:
             raise UsageError(f"pod {pod.key} has ended and uses no resources; there is nothing to explain")
@@ -89,9 +86,9 @@ class Question(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """An explanation for programs, and for people."""
+    """An explanation: the planner's messages, by name, for programs, and blocks."""
 
-    document: dict[str, Any]
+    messages: dict[str, Message | dict[str, Any]]
     blocks: list[Block]
 
 
@@ -111,10 +108,8 @@ def explain(options: CommandOptions) -> None:
     with open_planner(options.planner, options.settings) as planner:
         question = Question(planner, view, request, name, options.prices_of_file)
         explained = _EXPLAINERS[kind](question) if kind in _EXPLAINERS else _workload(question, kind)
-    if options.output is not Format.TABLE:
-        print_document(explained.document, options.output)
-    else:
-        print_page(stdout_console(), AnswerPage("", tuple(explained.blocks)), verbose=True)
+    page = AnswerPage("", tuple(explained.blocks))
+    print_found(page, options.output, lambda: messages_and_blocks(explained.messages, page), verbose=True)
 
 
 def _explain_fits(options: CommandOptions, subjects: Sequence[str]) -> None:
@@ -162,34 +157,34 @@ def _pod(question: Question) -> Explained:
     if pod is None:
         raise UsageError(f"there is no pod {question.name} in these files{_near(question.name, view.pod_keys)}")
     explanation = question.fit(pod)
-    document, blocks = pod_document(explanation), list[Block](pod_sentences(explanation))
+    found = Explained({"fit": explanation.answer}, [*pod_sentences(explanation)])
     if not pod.node:
         growth = explain_growth(planner, view, pod, request, explanation.fits, question.prices)
-        document |= {"scaleUp": growth_document(growth)}
-        blocks += [Sentence(""), *growth_sentences(growth)]
-    return Explained(document, blocks)
+        found.messages["scaleUp"] = growth.decision
+        found.blocks.extend([Sentence(""), *growth_sentences(growth)])
+    return found
 
 
 def _pod_group(question: Question) -> Explained:
     key = question.known("there is no pod group {} in these files", group_keys(question.view))
     explanation = explain_gang(question.planner, question.view, key, question.request)
-    return Explained(gang_document(explanation), [*pod_group_sentences(question.view, explanation)])
+    gang = {"gang": explanation.result} if explanation.result is not None else {}
+    return Explained({"podGroup": explanation.group, **gang}, [*pod_group_sentences(question.view, explanation)])
 
 
 def _slack(question: Question) -> Explained:
     """Explain a placeholder, or slack as a whole if there is no name."""
     explanation = explain_slack(question.planner, question.view, question.request, question.prices)
     if not question.name:
-        return Explained(slack_document(explanation), [*slack_sentences(explanation)])
+        return Explained({"slack": explanation.answer.slack}, [*slack_sentences(explanation)])
     known = {one.name: one for one in explanation.placeholders}
     placeholder = known[question.known("slack has no placeholder {} here", known)]
-    document = placeholder_document(explanation, placeholder)
-    return Explained(document, [*placeholder_sentences(explanation, placeholder)])
+    return Explained({"placeholder": placeholder}, [*placeholder_sentences(explanation, placeholder)])
 
 
 def _request(question: Question) -> Explained:
     one = answer_to_request(question.planner, question.view, question.name, question.request)
-    return Explained(as_document(one), [*request_sentences(one)])
+    return Explained({"request": one}, [*request_sentences(one)])
 
 
 def _workload(question: Question, kind: str) -> Explained:
@@ -206,9 +201,7 @@ def _workload(question: Question, kind: str) -> Explained:
     answer = question.planner.plan(view.snapshot, request)
     costs = Costs(answer, view, question.prices)
     report = explain_workload(question.planner, view, request, answer, AdviceOptions(), workload)
-    kept = costs.of(one.node for one in report.kept) if costs.known else None
-    document = report.document() | {"keptPricePerHour": kept}
-    return Explained(document, [*workload_sentences(view, report, costs)])
+    return Explained({"workload": report.document()}, [*workload_sentences(view, report, costs)])
 
 
 def _homeless(question: Question, answer: plan_pb2.PlanResponse) -> frozenset[str]:
@@ -220,9 +213,7 @@ def _homeless(question: Question, answer: plan_pb2.PlanResponse) -> frozenset[st
     pods = [one.key for one in view.pods_on(name) if one.key not in blocked and not goes_with_node(view, one)]
     if not pods or len(pods) * len(view.nodes) > _MOST_CHECKS:
         return frozenset()
-    asked = plan_pb2.PlanRequest()
-    asked.CopyFrom(question.request)
-    asked.fit_pods.extend(pods)
+    asked = asking(question.request, fit_pods=pods)
     return frozenset(
         one.pod
         for one in question.planner.check_fit(view.snapshot, asked)
@@ -250,21 +241,20 @@ def _node(question: Question) -> Explained:
     costs, replaced = Costs(answer, view, question.prices), None
     if answer.HasField("replacement"):
         replaced = explain_replacement(name, answer, costs, is_asked=is_asked)
-    document = node_document(explanation)
+    messages: dict[str, Message | dict[str, Any]] = {"verdict": explanation.verdict}
     blocks: list[Block] = [*node_sentences(explanation, is_replaced=bool(replaced and replaced.leaving))]
     if replaced is not None:
-        document["replacement"] = replacement_document(replaced)
         blocks += [Sentence(""), *replacement_sentences(replaced)] if replaced.leaving or replaced.kept else []
     for field, result in without_blocks(answer).items():
         if (part := naming(result, name)) is not None:
-            document[plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name[field].json_name] = as_document(part)
+            messages[plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name[field].json_name] = part
             blocks += any_blocks(field, part)
     verdict = explanation.verdict
     pod = view.pod(verdict.blocking_pod) if verdict.reason == _NO_PLACE else None
     if pod is not None:
         alone = f"Considered alone, without the other pods that would have to move, {verdict.blocking_pod}:"
         blocks += [Sentence(""), Sentence(alone), *fit_sentences(question.fit(pod))]
-    return Explained(document, blocks)
+    return Explained(messages, blocks)
 
 
 _EXPLAINERS: Final[Mapping[str, Callable[[Question], Explained]]] = {

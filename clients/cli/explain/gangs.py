@@ -4,14 +4,12 @@ help those without one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, growth_document, refusal_sentences
-from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.decisions import asking, default_decisions
+from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, refusal_sentences
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import staying
@@ -43,6 +41,12 @@ class GangExplanation:
         """ "namespace/name"."""
         return f"{self.group.namespace}/{self.group.name}"
 
+    @property
+    def kept_reasons(self) -> dict[str, str]:
+        """Why scale-down keeps nodes of the group, by name of the node."""
+        name = reason_pb2.UnremovableReason.Code.Name
+        return {node: name(reason) for node, reason in sorted(self.kept.items())}  # type: ignore[arg-type]
+
 
 def group_keys(view: ClusterView) -> list[str]:
     """Return all pod groups as "namespace/name"."""
@@ -54,10 +58,7 @@ def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: p
     group = view.snapshot.pod_groups[group_keys(view).index(key)]
     pods = view.pods_in_group(key)
     running, waiting = [one for one in pods if one.node], [one for one in pods if not one.node]
-    asked = plan_pb2.PlanRequest()
-    asked.CopyFrom(request)
-    asked.decisions.extend(default_decisions(request.settings, view.snapshot))
-    answer = planner.plan(view.snapshot, asked)
+    answer = planner.plan(view.snapshot, asking(request, default_decisions(request.settings, view.snapshot)))
     at = destinations(answer.scale_up.places)
     places = {one.key: _place(at.get(one.key, "")) for one in waiting}
     of_kind: dict[int, list[ShownPod]] = {}
@@ -77,25 +78,6 @@ def _place(node: str) -> str:
     if not group:
         return f"node {node}" if node else ""
     return f"a {'requested' if is_upcoming(node) else 'new'} node of {group}"
-
-
-def gang_document(explanation: GangExplanation) -> dict[str, Any]:
-    """Return the explanation for programs."""
-    group, result = explanation.group, explanation.result
-    return {
-        "podGroup": explanation.key,
-        "policy": pb.PodGroupPolicy.Code.Name(group.policy),
-        "minCount": group.min_count,
-        "problem": group.problem,
-        "running": {one.key: one.node for one in explanation.running},
-        "waiting": dict(explanation.places),
-        "gang": as_document(result) if result else None,
-        "withoutPlace": [
-            {"pods": count, "example": one.pod.key, "nodeGroups": growth_document(one)["nodeGroups"]}
-            for count, one in explanation.kinds
-        ],
-        "nodesKept": _kept(explanation),
-    }
 
 
 def pod_group_sentences(view: ClusterView, explanation: GangExplanation) -> Iterator[Sentence]:
@@ -130,15 +112,9 @@ def _needs(view: ClusterView, group: pb.PodGroup) -> str:
     return text
 
 
-def _kept(explanation: GangExplanation) -> dict[str, str]:
-    """Return why scale-down keeps nodes of the group, by name of the node."""
-    name = reason_pb2.UnremovableReason.Code.Name
-    return {node: name(reason) for node, reason in sorted(explanation.kept.items())}  # type: ignore[arg-type]
-
-
 def _by_place(explanation: GangExplanation) -> list[tuple[str, list[str]]]:
     """Return where pods are and where those that wait go, with the pods; places with most pods first."""
-    kept = _kept(explanation)
+    kept = explanation.kept_reasons
     found: dict[str, list[str]] = {}
     for one in explanation.running:
         stays = f", which stays ({kept[one.node]})" if one.node in kept else ""

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from trimtab.clients.cli.amounts import amount, counted, maximum, named_amount, some
 from trimtab.clients.cli.answers.answer import Costs
@@ -17,9 +16,8 @@ from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import OF_DEVICES, cause, domains_cause
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
-from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
@@ -81,10 +79,8 @@ def explain_growth(
     """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it, if none is held;
     prices : of a file.
     """
-    wanted = plan_pb2.PlanRequest()
-    wanted.CopyFrom(request)
-    decisions = default_decisions(request.settings, view.snapshot)
-    wanted.decisions.extend(one for one in decisions if one in _FIRST)
+    usual = default_decisions(request.settings, view.snapshot)
+    wanted = asking(request, (one for one in usual if one in _FIRST))
     answer = planner.plan(view.snapshot, wanted)
     decision = answer.scale_up
     refusals, helping = _refusals(decision, pod), list[str]()
@@ -120,32 +116,6 @@ def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.Sho
     """Return the reasons of a pod that stays pending; none if it does not."""
     found = (one for one in decision.unschedulable if pod.key in one.pods)
     return next(found, plan_pb2.Shortfall())
-
-
-def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
-    """Return the explanation for programs."""
-    split, key = explanation.split, explanation.pod.key
-    gang = gang_of(explanation.view, explanation.pod, explanation.decision)
-    return {
-        "onExisting": "" if node_group(explanation.place) else explanation.place,
-        "onUpcoming": node_group(explanation.place) if is_upcoming(explanation.place) else "",
-        "afterNewNodes": key in explanation.decision.after_new_nodes,
-        "skipped": reason_pb2.SkippedPodReason.Code.Name(explanation.skipped),  # type: ignore[arg-type]
-        "split": as_document(split) if split else None,
-        "helping": list(explanation.helping),
-        "gang": as_document(gang) if gang else None,
-        "heldRoom": dict(explanation.held),
-        "nodeGroups": [
-            {
-                "nodeGroup": group,
-                "reason": _Reason.Code.Name(reason),  # type: ignore[arg-type]
-                "failedPredicate": _Predicate.Code.Name(explanation.predicates.get(group, 0)),  # type: ignore[arg-type]
-                "because": text,
-            }
-            for (reason, text), groups in _alike(explanation)
-            for group in groups
-        ],
-    }
 
 
 def growth_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
@@ -193,7 +163,7 @@ def _held_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
 
 def refusal_sentences(explanation: GrowthExplanation) -> Iterator[Sentence]:
     """Yield why the node groups that would not help do not, as sentences."""
-    for (reason, text), groups in _alike(explanation):
+    for (reason, text), groups in refusal_groups(explanation):
         failed = explanation.predicates.get(groups[0])
         code = _Predicate.Code.Name(failed) if failed else _Reason.Code.Name(reason)  # type: ignore[arg-type]
         yield Sentence(f"{counted(len(groups), 'node group')} ({some(groups)}): {text} ({code})", indent=2)
@@ -229,7 +199,7 @@ def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
     return lost_because(lost) if lost else "another node group was enough"
 
 
-def _alike(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[str]]]:
+def refusal_groups(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[str]]]:
     """Return the groups that do not help, by reason and cause, those with the most groups first."""
     new_nodes = _new_nodes(explanation.view)
     found: dict[tuple[int, str], list[str]] = defaultdict(list)

@@ -7,7 +7,6 @@ the scheduler's order.
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.blocks import Sentence, Style, led
@@ -33,13 +32,15 @@ class ShownRefusal:
 
 @dataclass(frozen=True)
 class PodExplanation:
-    """The explanation of a pod. A node with several reasons appears under each. `view` : the snapshot; `requests` :
+    """The explanation of a pod. A node with several reasons appears under each. `view` : the snapshot; `answer` : the
+    planner's; `requests` :
     amounts by resource, cpu in milli-cores; `fits`, `not_ready` : names of nodes; `refusals` : the most frequent first;
     `node_count` : of the whole cluster.
     """
 
     view: ClusterView
     pod: ShownPod
+    answer: planner_pb2.CheckFitResponse
     requests: dict[str, int]
     fits: tuple[str, ...]
     refusals: tuple[ShownRefusal, ...]
@@ -69,6 +70,7 @@ def explain_pod(view: ClusterView, pod: ShownPod, answer: planner_pb2.CheckFitRe
     return PodExplanation(
         view=view,
         pod=pod,
+        answer=answer,
         requests=view.requests(pod),
         fits=tuple(fit.node for fit in answer.nodes if fit.fits),
         refusals=tuple(sorted(refusals, key=lambda refusal: -len(refusal.nodes))),
@@ -86,28 +88,6 @@ def _not_ready(view: ClusterView, answer: planner_pb2.CheckFitResponse) -> tuple
 def _most_first(entry: tuple[str, tuple[str, ...]]) -> tuple[int, str]:
     """Order causes by the number of nodes, then by text."""
     return -len(entry[1]), entry[0]
-
-
-def pod_document(explanation: PodExplanation) -> dict[str, Any]:
-    """Return the explanation for programs."""
-    pod = explanation.pod
-    return {
-        "pod": pod.key,
-        "node": pod.node,
-        "phase": pb.PodPhase.Code.Name(pb.PodPhase.Code.ValueType(pod.phase)),
-        "owner": f"{pod.owner.kind}/{pod.owner.namespace}/{pod.owner.name}" if pod.owner else "",
-        "requests": explanation.requests,
-        "fits": list(explanation.fits),
-        "fitsNotReady": list(explanation.not_ready),
-        "refusals": [
-            {
-                "reason": refusal.reason,
-                "nodes": list(refusal.nodes),
-                "causes": [{"cause": text, "nodes": list(nodes)} for text, nodes in refusal.causes],
-            }
-            for refusal in explanation.refusals
-        ],
-    }
 
 
 def pod_sentences(explanation: PodExplanation) -> Iterator[Sentence]:

@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.output import as_document
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
@@ -65,20 +63,6 @@ def explain_replacement(
     wave, leaving = next(found, (0, None))
     kept = next((one.not_replaced for one in not_replaced(answer) if one.node == name), None)
     return ReplacedNodeExplanation(name, decision, is_asked, wave, leaving, kept, costs)
-
-
-def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]:
-    """Return the explanation for programs."""
-    return {
-        "wave": explanation.wave,
-        "leaving": as_document(explanation.leaving) | {"destinations": dict(sorted(explanation.moves.items()))}
-        if explanation.leaving
-        else None,
-        "newNodes": [as_document(one) for one in explanation.comes],
-        "kept": as_document(explanation.kept) if explanation.kept else None,
-        "result": reason_pb2.ReplacementResult.Code.Name(explanation.decision.result),
-        "detail": explanation.decision.detail,
-    }
 
 
 def replacement_sentences(explanation: ReplacedNodeExplanation) -> Iterator[Sentence]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trimtab.clients.cli.answers.capacity_requests import OUTCOMES
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
@@ -19,10 +19,8 @@ def answer_to_request(
     known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}
     if key not in known:
         raise UsageError(f"there is no ProvisioningRequest {key} in these files")
-    asked = plan_pb2.PlanRequest()
-    asked.CopyFrom(request)
-    del asked.decisions[:]
-    asked.decisions.extend({plan_pb2.Decision.CAPACITY_REQUESTS, *default_decisions(request.settings, view.snapshot)})
+    usual = default_decisions(request.settings, view.snapshot)
+    asked = asking(request, (plan_pb2.Decision.CAPACITY_REQUESTS, *usual))
     for one in planner.plan(view.snapshot, asked).capacity_requests.requests:
         if f"{one.namespace}/{one.name}" == key:
             return one

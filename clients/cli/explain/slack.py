@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.answer import Costs
-from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
+from trimtab.clients.cli.answers.slack import RESULTS, amounts_text, gangs_present, kept_free, set_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
-from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
@@ -94,38 +92,11 @@ def explain_slack(
     planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
 ) -> SlackExplanation:
     """Ask the planner for slack and its effects on the other decisions. prices : of a file."""
-    wanted = plan_pb2.PlanRequest()
-    wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
-    wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
+    wanted = asking(request, (one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
     answer = planner.plan(view.snapshot, wanted)
     stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
     return SlackExplanation(view, answer, tuple(stay), Costs(answer, view, prices))
-
-
-def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
-    """Return the explanation of slack as a whole, for programs."""
-    slack = as_document(explanation.answer.slack)
-    slack.pop("dictionary", None)
-    slack["placeholders"] = [placeholder_document(explanation, one) for one in explanation.placeholders]
-    return slack | {"nodesThatStay": list(explanation.staying)}
-
-
-def placeholder_document(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> dict[str, Any]:
-    """Return the explanation of one placeholder, for programs."""
-    return {
-        "name": one.name,
-        "kind": plan_pb2.PlaceholderKind.Code.Name(one.kind),
-        "for": one.for_object,
-        "pool": one.pool,
-        "cpuMilli": str(one.cpu_milli),
-        "memoryBytes": str(one.memory_bytes),
-        "node": one.node,
-        "nodeGroup": explanation.group_for(one.name),
-        "shareOfNode": explanation.share(one),
-        "pricePerHour": explanation.price(one),
-        "nodeStaysForSlack": one.node in explanation.staying,
-    }
 
 
 def slack_sentences(explanation: SlackExplanation) -> Iterator[Sentence]:
@@ -133,7 +104,7 @@ def slack_sentences(explanation: SlackExplanation) -> Iterator[Sentence]:
     slack = explanation.answer.slack
     yield led(Style.HEADLINE, "Slack", f": {RESULTS[slack.result]}.")
     if slack.desired:
-        yield Sentence(f"Requested: at least {_amounts(slack.desired)}.")
+        yield Sentence(f"Requested: at least {amounts_text(slack.desired)}.")
         yield Sentence(f"Kept free: {kept_free(slack)}{_cost(explanation.costs, slack.price_per_hour)}.")
     for name, rows in groupby(explanation.placeholders, key=set_of):
         yield from _set_sentences(explanation, name, list(rows))
@@ -227,10 +198,6 @@ def placeholder_sentences(explanation: SlackExplanation, one: plan_pb2.Placehold
 
 def _size(one: plan_pb2.Placeholder) -> str:
     return f"{amount('cpu', one.cpu_milli)} and {named_amount('memory', one.memory_bytes)}"
-
-
-def _amounts(amounts: Any) -> str:
-    return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
 
 
 def _cost(costs: Costs, price: float) -> str:

@@ -2,15 +2,16 @@
 
 import time
 from datetime import datetime
+from typing import Any
 
-from trimtab.clients.cli.blocks import Table, rows
+from trimtab.clients.cli.blocks import AnswerPage, Table, rows
 from trimtab.clients.cli.command_options import LoadOptions
 from trimtab.clients.cli.failures import UsageError, cluster_failures
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
-from trimtab.clients.cli.terminal import table_on_terminal
-from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst
+from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.printing import print_found
+from trimtab.clients.load.bursts import LoadSettings
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, run
 from trimtab.common.kubernetes.names import RULE, is_label
@@ -30,7 +31,8 @@ def load(options: LoadOptions) -> None:
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals():
         cluster = LoadedCluster(ClusterSource(options.kubeconfig, options.context).api(), settings)
-        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), options.output.format)
+        found = [one.document() for one in run(cluster, settings, Around(time.monotonic, time.sleep, say))]
+        print_found(_page(found), options.output.format, lambda: {"bursts": found})
 
 
 def _settings(options: LoadOptions) -> LoadSettings:
@@ -77,11 +79,7 @@ def _label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _print(bursts: list[MeasuredBurst], form: Format) -> None:
-    documents = [one.document() for one in bursts]
-    if form is not Format.TABLE:
-        print_document({"bursts": documents}, form)
-        return
+def _page(documents: list[dict[str, Any]]) -> AnswerPage:
     heads = ("burst", "pods", "scheduled", "at once", "median wait", "longest wait", "nodes before", "most", "after")
     cells = []
     for one in documents:
@@ -89,4 +87,4 @@ def _print(bursts: list[MeasuredBurst], form: Format) -> None:
         counts = [str(one[key]) for key in ("number", "pods", "scheduled", "atOnce")]
         nodes = [str(one[key]) for key in ("nodesBefore", "nodesMost", "nodesAfter")]
         cells.append((*counts, *waits, *nodes))
-    stdout_console().print(table_on_terminal(Table("", heads, rows(cells))))
+    return AnswerPage("Load", (Table("", heads, rows(cells)),))

@@ -2,12 +2,12 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
@@ -19,10 +19,11 @@ from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_reader import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
+from trimtab.clients.cli.live.waiting import wait_until_shown_listed
 from trimtab.clients.cli.offer_files import given_offers
-from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.planners import open_link
+from trimtab.clients.cli.terminal import progress
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.rounds import RoundRunner, RoundSettings
@@ -63,31 +64,28 @@ def _record(options: RecordOptions, target: Path, stopping: Stopping, offers: Se
     source = ClusterSource.of(options)
     decisions = tuple(read_decisions(options.decision or ()))
     settings = RoundSettings(source.name, decisions, source.plan_settings(), source.groups(), dry_run=True)
-    console = stderr_console()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
     with ExitStack() as stack:
         link = stack.enter_context(open_link(options.planner))
         actuator = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
-        bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
         cluster = stack.enter_context(LiveCluster(source.api(), numbers=annotations_read(settings.plan)))
-        _list(cluster, bar)
+        wait_until_shown_listed(cluster)
         settings = completed(settings, cluster, lambda _, text: note(text), offers=offers)
         recorder = stack.enter_context(RoundsRecorder(target, source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         stopped = threading.Event()
         with stopping.loop(stopped.set, link.close):
-            return _rounds(options, rounds, bar, stopped)
+            return _rounds(options, rounds, stopped)
 
 
-def _rounds(options: RecordOptions, rounds: RoundRunner, bar: Progress, stopped: threading.Event) -> int:
+def _rounds(options: RecordOptions, rounds: RoundRunner, stopped: threading.Event) -> int:
     """Make rounds until there are enough or a signal to stop arrives; return how many."""
-    task = bar.add_task("recording", total=options.rounds)
+    with progress("recording", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), total=options.rounds) as show:
+        return _shown_rounds(options, rounds, stopped, show)
+
+
+def _shown_rounds(
+    options: RecordOptions, rounds: RoundRunner, stopped: threading.Event, show: Callable[..., None]
+) -> int:
     for number in range(options.rounds):
         begun_s = time.monotonic()
         now = Timestamp()
@@ -98,21 +96,9 @@ def _rounds(options: RecordOptions, rounds: RoundRunner, bar: Progress, stopped:
             if stopped.is_set():  # the planner did not answer in time
                 return number
             raise
-        bar.advance(task)
+        show(advance=1)
         for text in done.notes:
             note(text)
         if number + 1 < options.rounds and stopped.wait(max(0.0, options.interval_s - (time.monotonic() - begun_s))):
             return number + 1
     return options.rounds
-
-
-def _list(cluster: LiveCluster, bar: Progress) -> None:
-    """Wait until every kind is listed, and show the progress."""
-    total = len(cluster.missing)
-    task = bar.add_task("listing", total=total)
-    end_s = time.monotonic() + LIST_TIMEOUT_S
-    while not cluster.wait_until_listed(0.2):
-        bar.update(task, completed=total - len(cluster.missing))
-        if time.monotonic() > end_s:
-            raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")
-    bar.update(task, completed=total)

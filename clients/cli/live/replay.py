@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, TimeElapsedColumn
 
-from trimtab.clients.cli.blocks import Table, rows
+from trimtab.clients.cli.blocks import AnswerPage, Sentence, Table, rows
 from trimtab.clients.cli.command_options import ReplayOptions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
+from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.cli.terminal import table_on_terminal
+from trimtab.clients.cli.printing import print_found
+from trimtab.clients.cli.terminal import progress
 from trimtab.clients.in_process_planner import choose_option
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.planner_client import PlannerLink
@@ -49,22 +50,21 @@ def replay(options: ReplayOptions) -> None:
         raise UsageError(f"{file}: there is no such file")
     differences: list[Difference] = []
     count = 0
-    console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with open_link(options.planner) as link, open_input(file) as opened:
         if not is_recording(opened.peek(4)):
             raise UsageError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            is_seekable = file != STANDARD_INPUT and opened.seekable()
-            task = bar.add_task("replaying", total=file.stat().st_size if is_seekable else None)
+        is_seekable = file != STANDARD_INPUT and opened.seekable()
+        size = file.stat().st_size if is_seekable else None
+        with progress("replaying", BarColumn(), DownloadColumn(), TimeElapsedColumn(), total=size) as show:
             for count, found in enumerate(_replayed(link, read_rounds(shown(file), opened)), start=1):
                 differences.extend(Difference(count, *one) for one in found)
-                bar.update(task, completed=opened.tell() if is_seekable else None)
+                show(completed=opened.tell() if is_seekable else None)
     if count == 0:
         raise UsageError(
             f"{shown(file)}: this recording has no rounds; record with `trimtab record` or `trimtab run --record`"
         )
-    _print(count, differences, options.output.format)
+    document = {"rounds": count, "differences": [one._asdict() for one in differences]}
+    print_found(_page(count, differences), options.output.format, lambda: document)
     if differences:
         raise FailedError(f"{len(differences)} differences in {count} rounds")
 
@@ -139,21 +139,14 @@ def compare(recorded: Any, replayed: Any, path: str = "") -> Iterator[tuple[str,
         yield path, recorded, replayed
 
 
-def _print(count: int, differences: list[Difference], output: Format) -> None:
-    """Print all differences, as a table or as a document."""
-    if output is not Format.TABLE:
-        print_document({"rounds": count, "differences": [one._asdict() for one in differences]}, output)
-        return
-    console = stdout_console()
+def _page(count: int, differences: list[Difference]) -> AnswerPage:
+    """Return the differences."""
     if not differences:
-        console.print(f"{count} rounds, no difference")
-        return
-    shown = differences[:MOST_SHOWN]
-    cells = [(str(one.round), one.path, _short(one.recorded), _short(one.replayed)) for one in shown]
-    columns = ("round", "path", "recorded", "replayed")
-    console.print(table_on_terminal(Table("", columns, rows(cells), sentences=columns[1:])))
-    if len(differences) > MOST_SHOWN:
-        note(f"{len(differences) - MOST_SHOWN} more differences; -o json shows all")
+        return AnswerPage("Replay", (Sentence(f"{count} rounds, no difference"),))
+    cells = [(str(one.round), one.path, _short(one.recorded), _short(one.replayed)) for one in differences[:MOST_SHOWN]]
+    columns, left = ("round", "path", "recorded", "replayed"), len(differences) - len(cells)
+    more = f"{left} more differences; -o json shows all" if left else ""
+    return AnswerPage("Replay", (Table("", columns, rows(cells), more, sentences=columns[1:]),))
 
 
 def _short(value: Any) -> str:

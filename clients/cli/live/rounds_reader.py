@@ -5,14 +5,21 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Self
+
+import zstandard
 
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
+from trimtab.common.deltas import Application
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.common.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, recording_pb2
+from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
+
+CHECKPOINT: Final = 25
+"""Rounds after which a cluster is kept, packed: a step back reads the rounds since the one before it."""
 
 
 class Recorded(NamedTuple):
@@ -64,6 +71,62 @@ def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> pla
         request.state.CopyFrom(kept.state)
         kept.ClearField("state")
     return request
+
+
+def read_recording(path: Path, max_input_bytes: int = MAX_INPUT_BYTES) -> list[Recorded]:
+    """Return the rounds of a recording, [] = it has none. Of a damaged one, the rounds before, with a note."""
+    rounds: list[Recorded] = []
+    try:
+        with open_input(path) as file:
+            rounds.extend(
+                one for one in read_rounds(str(path), file, max_input_bytes) if not isinstance(one, OptionChoice)
+            )
+    except UsageError as error:
+        if not rounds:
+            raise
+        note(f"{error}; the {len(rounds)} rounds before are shown")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    return rounds
+
+
+class RecordedClusters:
+    """The cluster of each round."""
+
+    def __init__(self, rounds: list[Recorded]) -> None:
+        self._rounds = rounds
+        self._packed: dict[int, bytes] = {}
+        self._at = -1
+        self._cluster: Application | None = None
+
+    def at(self, index: int) -> snapshot_pb2.ClusterSnapshot:
+        """Return the cluster of a round. Errors: ValueError, IndexError if changes do not fit the cluster before."""
+        if index < self._at or self._cluster is None:
+            self._go_back(index)
+        for number in range(self._at + 1, index + 1):
+            self._apply(number)
+        assert self._cluster is not None, "a recording begins with a snapshot"
+        return self._cluster.result()
+
+    def _go_back(self, index: int) -> None:
+        """Go to the last checkpoint, or to the beginning."""
+        at = max((number for number in self._packed if number <= index), default=-1)
+        self._at, self._cluster = at, None
+        if at >= 0:
+            whole = snapshot_pb2.ClusterSnapshot.FromString(zstandard.decompress(self._packed[at]))
+            self._cluster = Application(whole)
+
+    def _apply(self, number: int) -> None:
+        update = self._rounds[number].update
+        if update.snapshot is not None:
+            self._cluster = Application(update.snapshot)
+        elif update.delta is not None and self._cluster is not None:
+            self._cluster.add(update.delta)
+        else:
+            raise ValueError("its first round has changes, and no cluster before them")
+        self._at = number
+        if number % CHECKPOINT == 0 and number not in self._packed:
+            self._packed[number] = zstandard.compress(self._cluster.result().SerializeToString(), 1)
 
 
 class RoundsRecorder:

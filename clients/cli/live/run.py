@@ -29,12 +29,11 @@ from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.loop.advisory import Advisory
 from trimtab.clients.loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.loop.gang_events import GangEvents
-from trimtab.clients.loop.growth_events import GrowthEvents
+from trimtab.clients.loop.growth_events import GrowthEvents, RequestEvents
 from trimtab.clients.loop.health import Health, HealthServer
 from trimtab.clients.loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.loop.planner_session import PlannerSession
-from trimtab.clients.loop.request_events import RequestEvents
 from trimtab.clients.loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.loop.status_map import StatusMap
 from trimtab.clients.planner_client import GrpcLink
@@ -220,7 +219,8 @@ def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: t
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.acts_on_nothing and not is_steering(options) else None
     gangs = GangEvents(telemetry.meter, cluster.uid_of)
-    around = _services(options, cluster, health, stack, advisory)._replace(gang_events=gangs)
+    around = _services(options, cluster, health, stack, advisory)
+    around = around._replace(events_of=(*around.events_of, gangs.of))
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
     planner = stack.enter_context(GrpcLink(str(options.planner), policy=ONCE))
     kind = PodCostsOnly if is_steering(options) else ActuatorClient
@@ -321,14 +321,13 @@ def _services(
         stack.callback(writer.stop)
     subject = Subject("ConfigMap", options.status_config_map or STATUS_MAP, options.namespace)
     name = options.status_config_map
+    events_of = (StatusEvents(subject).of_round, GrowthEvents(subject).of, RequestEvents().of)
     return LoopServices(
         health=health,
         lease=lease,
         status_map=StatusMap(api, options.namespace, name, advisory) if name else None,
         events=writer,
-        status_events=StatusEvents(subject) if writer is not None else None,
-        growth_events=GrowthEvents(subject) if writer is not None else None,
-        request_events=RequestEvents() if writer is not None else None,
+        events_of=events_of if writer is not None else (),
         states=_states(options, api),
         advisory=advisory,
     )

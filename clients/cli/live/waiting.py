@@ -8,8 +8,10 @@ from typing import Final
 
 import grpc
 import structlog
+from rich.progress import BarColumn, MofNCompleteColumn
 
 from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.terminal import progress
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.loop.health import Health
 from trimtab.common.rpc.errors import TrimtabError
@@ -46,6 +48,17 @@ def await_planner(
         if is_told:
             log.info("planner_ready", address=address, text=f"the planner at {address} is ready")
         return
+
+
+def wait_until_shown_listed(cluster: LiveCluster) -> None:
+    """Wait until every kind is listed, and show on a terminal how far that is. Errors: FailedError."""
+    total, end_s = len(cluster.missing), time.monotonic() + LIST_TIMEOUT_S
+    with progress("listing the cluster …", BarColumn(), MofNCompleteColumn(), total=total) as show:
+        while not cluster.wait_until_listed(0.2):
+            troubles = "; ".join(f"{kind}: {why}" for kind, why in sorted(cluster.troubles.items())[:1])
+            show(completed=total - len(cluster.missing), description=f"listing the cluster … {troubles}")
+            if time.monotonic() > end_s:
+                raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")
 
 
 def wait_until_listed(cluster: LiveCluster, health: Health) -> None:

@@ -28,7 +28,7 @@ _MARK = {
     "no room": ("diamond", "#7a6a00"),
 }
 
-Values = Callable[[Json], list[float]]
+Values = Callable[[Json], Sequence[float]]
 _SLACK = (
     ("Cpu that slack keeps free", "cores", ("slackCpuMilli", 1000), ("slackCpuWantedMilli", 1000)),
     ("Placeholders of slack", "placeholders", ("placeholdersOnNodes", 1), ("placeholders", 1)),
@@ -50,8 +50,8 @@ def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
     the time since the start of each.
     """
     axis = TimeAxis(_hours, "hours since the start") if from_start else TimeAxis(moments)
-    found = [_nodes(results[0]) if len(results) == 1 else _totals(results, axis)]
-    found.append(_lines("Pending pods", "pods", results, axis, lambda samples: samples["pending"]))
+    found = [_nodes(results[0]) if len(results) == 1 else _lines("Nodes", "nodes", results, axis, totals)]
+    found.append(_lines("Pending pods", "pods", results, axis, lambda one: one["samples"]["pending"]))
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
         title = f"Share of {name} that is requested"
         found.append(_lines(title, "%", results, axis, partial(_shares, key)))
@@ -59,13 +59,13 @@ def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
         if any(any(one["samples"].get(name, ())) for one in results for name in (there[0], wanted[0])):
             found.append(_lines(title, unit, results, axis, _series(*there), _series(*wanted)))
     if any(any(one["samples"]["pricePerHour"]) for one in results):
-        found.append(_lines("Cost of an hour", "", results, axis, lambda samples: samples["pricePerHour"]))
+        found.append(_lines("Cost of an hour", "", results, axis, lambda one: one["samples"]["pricePerHour"]))
     return found
 
 
 def _series(name: str, divisor: int) -> Values:
     """Return a function that returns a series of samples in its unit; an empty one if they do not have it."""
-    return lambda samples: [one / divisor for one in samples.get(name, ())]
+    return lambda result: [one / divisor for one in result["samples"].get(name, ())]
 
 
 def moments(result: Json) -> list[str]:
@@ -163,17 +163,6 @@ def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:
     return heights[after - 1] if after else 0
 
 
-def _totals(results: Sequence[Json], axis: TimeAxis) -> Chart:
-    figure = PlotFigure()
-    for number, result in enumerate(results):
-        color = COLORS[number % len(COLORS)]
-        line = {"color": color, "shape": "hv"}
-        figure.add_scatter(
-            x=axis.of(result), y=totals(result), name=result["settings"]["name"], mode="lines", line=line
-        )
-    return Chart("Nodes", _described(results, "nodes", totals), finished(figure, "nodes", axis.title))
-
-
 def _lines(
     title: str, unit: str, results: Sequence[Json], axis: TimeAxis, values: Values, wanted: Values | None = None
 ) -> Chart:
@@ -183,16 +172,15 @@ def _lines(
         line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
         name = result["settings"]["name"]
         times = axis.of(result)
-        figure.add_scatter(x=times, y=values(result["samples"]), name=name, mode="lines", line=line)
-        asked = wanted(result["samples"]) if wanted is not None else []
+        figure.add_scatter(x=times, y=values(result), name=name, mode="lines", line=line)
+        asked = wanted(result) if wanted is not None else []
         if asked:
             name, line = f"{name}, wanted", {**line, "dash": "dot"}
             figure.add_scatter(x=times, y=asked, name=name, mode="lines", line=line)
-    description = _described(results, unit, lambda result: values(result["samples"]))
-    return Chart(title, description, finished(figure, unit, axis.title))
+    return Chart(title, _described(results, unit, values), finished(figure, unit, axis.title))
 
 
-def _described(results: Sequence[Json], unit: str, values: Any) -> str:
+def _described(results: Sequence[Json], unit: str, values: Values) -> str:
     """Return the smallest and the largest value of each simulation."""
     parts = []
     for result in results:
@@ -201,7 +189,8 @@ def _described(results: Sequence[Json], unit: str, values: Any) -> str:
     return "; ".join(parts) + "."
 
 
-def _shares(resource: str, samples: Json) -> list[float]:
+def _shares(resource: str, result: Json) -> list[float]:
+    samples = result["samples"]
     pairs = zip(
         samples[f"{resource}Requested{_UNIT[resource]}"],
         samples[f"{resource}Allocatable{_UNIT[resource]}"],

@@ -1,12 +1,12 @@
 """`-o html=FILE`: read a simulation's result, recorded rounds or a cluster, write one page."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trimtab.clients.advice.result import MOST_PLANS
-from trimtab.clients.cli.advice import advice_beside, advice_options, brief_options
+from trimtab.clients.cli.advice import advice_options
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.maps import maps, recorded
@@ -25,11 +25,10 @@ from trimtab.clients.cli.blocks import (
     rows,
     without_empty_columns,
 )
-from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
 from trimtab.clients.cli.output import note
-from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.plan import AskedCluster, CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.charts import (
     charts,
@@ -48,7 +47,6 @@ from trimtab.clients.cli.report.page import rendered
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.cli.several_clusters import clusters_page, plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MOST_COLUMNS, figures_table, subject
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
 from trimtab.clients.simulation.result import KINDS, read_result
@@ -66,7 +64,7 @@ from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.extras import MissingExtraError, require_extra
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2, reason_pb2
 
 Json = dict[str, Any]
 
@@ -78,7 +76,7 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     require_extra("report", "-o html=FILE")
     if len(options.clusters) > 1:
         _check_overlay(0, from_start)
-        advice = advice_options(MOST_PLANS) if options.verbose else brief_options()
+        advice = advice_options(is_brief=not options.verbose)
         clusters = plan_each(options, advice=advice)
         write_page(out, clusters_page(clusters, with_pictures=True), options.title)
         refuse_failed(clusters)
@@ -234,7 +232,7 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
         snapshot = options.completed(lambda: BuiltSnapshot(last_cluster(path, count, most), []), request)
     is_of_it = {one.node for one in answer.nodes} == {node.name for node in snapshot.nodes}
     is_new = is_own or not is_of_it or bool(snapshot.node_groups and not history.has_groups)
-    return _asked(options, snapshot, request, None if is_new else answer)
+    return _advised(options.asked(snapshot, request), None if is_new else answer)
 
 
 def simulated(document: Json, from_start: bool = False) -> AnswerPage:
@@ -308,39 +306,32 @@ def _maps(results: Sequence[Json]) -> list[Maps]:
 
 def planned(options: CommandOptions) -> AnswerPage:
     """Return the page of a plan over a cluster."""
-    request = options.request()
-    snapshot = options.cluster(request)
+    asked = options.ask()
     (cluster,) = options.clusters
-    return plan_page(_asked(options, snapshot, request), cluster.name, with_pictures=True)
+    return plan_page(_advised(asked), cluster.name, with_pictures=True)
 
 
-def _asked(
-    options: CommandOptions,
-    snapshot: snapshot_pb2.ClusterSnapshot,
-    request: plan_pb2.PlanRequest,
-    recorded: plan_pb2.PlanResponse | None = None,
-) -> PlanAnswer:
-    """Return a planner's answer with the decisions of `trimtab plan`, and with all that its page shows. recorded : the
-    answer to show instead; it has advice only if the planner lets the same nodes go.
+def _advised(asked: AskedCluster, recorded: plan_pb2.PlanResponse | None = None) -> PlanAnswer:
+    """Return a planner's answer with all that its page shows. recorded : the answer to show instead; it has advice only
+    if the planner lets the same nodes go.
     """
-    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    prices, usage = options.prices_of_file, options.usage_of(view)
-    request.decisions.extend(default_decisions(request.settings, snapshot))
-    shown = recorded
-    advice = None
+    options = asked.options
+    shown = asked.answer(recorded) if recorded is not None else None
     try:
         with open_planner(options.planner, options.settings) as planner:
-            answer = planner.plan(snapshot, request)
+            answer = asked.plan(planner)
             shown = shown or answer
-            if _going(shown) == _going(answer):
-                advice = advice_beside(planner, view, request, answer, usage, is_whole=options.verbose)
+            if _going(shown.response) == _going(answer.response):
+                found = asked.advised(planner, answer, advice_options(asked.usage, is_brief=not options.verbose))
+                shown = replace(shown, advice=found.advice)
     except (MissingExtraError, UsageError, FailedError, TrimtabError) as error:
         if shown is None:
             raise
         note(f"the page has no advice: {error}")
     for text in shown.summary.notes if recorded is None else ():
         note(text)
-    return PlanAnswer(shown, view, request.settings, now_ns, prices=prices, usage=usage, advice=advice)
+    # A page has all rows in any case.
+    return replace(shown, verbose=False)
 
 
 def _going(answer: plan_pb2.PlanResponse) -> set[str]:

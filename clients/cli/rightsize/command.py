@@ -13,10 +13,11 @@ from trimtab.clients.cli.command_options import RightsizeOptions
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.offer_files import OfferFile
 from trimtab.clients.cli.options import TABLE, Level, Output, PoolExport
-from trimtab.clients.cli.output import Format, note, print_document, stdout_console
+from trimtab.clients.cli.output import Format, note
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices, node_prices
+from trimtab.clients.cli.printing import print_document, print_found
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.exports import exported
 from trimtab.clients.cli.rightsize.machines import (
@@ -29,7 +30,6 @@ from trimtab.clients.cli.rightsize.machines import (
 )
 from trimtab.clients.cli.rightsize.report import Comparison, NowCosts, document, page
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits, read_headroom
-from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects.karpenter.offers import (
     ARCH,
@@ -92,13 +92,10 @@ def _print(compared: Comparison, output: Output) -> None:
     sizing = compared.chosen
     if sizing is None:
         raise UsageError(f"--level {compared.level}: the list has no instance type of the nodes; use --level any")
-    if output == TABLE:
-        print_page(stdout_console(), page(compared))
-        return
-    for pod, why in list(sizing.unplaced.items())[:3]:
+    for pod, why in list(sizing.unplaced.items())[:3] if output != TABLE else ():
         note(f"{pod} has no place: {why}")
     if output.form not in set(PoolExport):
-        print_document(document(compared), output.format)
+        print_found(page(compared), output.format, lambda: document(compared))
     else:
         print_document(exported(sizing, PoolExport(output.form), compared.limits), Format.YAML)
 

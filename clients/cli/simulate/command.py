@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import json_format
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.blocks import AnswerPage
@@ -20,11 +20,12 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.offer_files import read_offers
-from trimtab.clients.cli.output import Format, note, print_document, stderr_console, stdout_console
+from trimtab.clients.cli.output import Format, note, stdout_console
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, machine_of
+from trimtab.clients.cli.printing import print_document
 from trimtab.clients.cli.simulate.table import figures_table, recommendation, subject
-from trimtab.clients.cli.terminal import print_page
+from trimtab.clients.cli.terminal import print_page, progress
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
@@ -183,16 +184,11 @@ def built_in(name: str) -> plan_pb2.PlanSettings:
 
 
 def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, Any]]:
-    console = stderr_console()
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("simulating", total=len(runs))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with progress("simulating", *columns, total=len(runs)) as show:
         processes = options.processes or os.cpu_count() or 1
         try:
-            return sweep(runs, processes, options.keep, lambda: bar.advance(task), options.dask)
+            return sweep(runs, processes, options.keep, lambda: show(advance=1), options.dask)
         except KeyboardInterrupt:
             if options.keep is not None:
                 note(f"interrupted; the same command continues with what is in {options.keep}")

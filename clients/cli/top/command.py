@@ -12,19 +12,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.command_options import TopOptions
-from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError, cluster_failures
 from trimtab.clients.cli.label_groups import read_labels
+from trimtab.clients.cli.live.rounds_reader import read_recording
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import note, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.terminal import printed
 from trimtab.clients.cli.top.feed import Feed, FirstPicture, Picture, StillFeed
-from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
-from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.cli.top.recorded_feed import RecordedFeed
 from trimtab.common.documents.bounded_input import STANDARD_INPUT
 from trimtab.common.recording import is_recording
 from trimtab.common.rpc.access import Review, open_access
@@ -153,14 +151,10 @@ def _picture(given: CommandOptions) -> Picture:
     """Plan once: for files, or for a live cluster that is read once."""
     if not given.files and not given.contexts and given.kubeconfig is None and not given.named:
         given = replace(given, contexts=("",))
-    request = given.request()
-    snapshot = given.cluster(request)
-    request.decisions.extend(default_decisions(request.settings, snapshot))
+    asked = given.ask()
     # All reasons of all nodes, for their details: that takes no longer.
-    request.explain_nodes.extend(node.name for node in snapshot.nodes)
+    asked.request.explain_nodes.extend(asked.view.nodes)
     with open_planner(given.planner, given.settings) as planner:
-        response = planner.plan(snapshot, request)
-    now_ns = request.now.ToNanoseconds()
-    answer = PlanAnswer(response, ClusterView(snapshot), request.settings, now_ns, prices=given.prices_of_file)
+        answer = asked.plan(planner)
     (cluster,) = given.clusters
     return Picture(answer, None, cluster.name)

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.blocks import Block, Sentence, plain_text
 from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.command import generated_chapter
@@ -79,10 +77,9 @@ class _PictureDisplay(Screen):
     def chapter(self, title: str, text: str) -> None:
         """Nothing: the picture says it."""
 
-    def print(self, text: RenderableType) -> None:
+    def show(self, *blocks: Block) -> None:
         """Keep a remark for the next pictures."""
-        if isinstance(text, str):
-            self._remark = Text.from_markup(text).plain
+        self._remark = " ".join(plain_text(one) for one in blocks if isinstance(one, Sentence))
 
     def first(self, request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
         """Nothing: the first picture says it."""

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import some
 from trimtab.clients.cli.command_options import TopOptions
-from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.last_cluster import LastCluster, completed
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.live.waiting import LIST_TIMEOUT_S
-from trimtab.clients.cli.output import note, notes_collected, stderr_console
+from trimtab.clients.cli.live.waiting import wait_until_shown_listed
+from trimtab.clients.cli.output import note, notes_collected
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import NamedSettingsLink, open_link
 from trimtab.clients.cli.prices import Prices
@@ -146,7 +145,7 @@ def live_feed(given: CommandOptions, options: TopOptions) -> Iterator[LiveFeed]:
         actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
         api = source.api()
         cluster = stack.enter_context(LiveCluster(api, numbers=annotations_read(settings)))
-        _wait_until_listed(cluster)
+        wait_until_shown_listed(cluster)
         last = LastCluster()
         planned = RoundSettings(
             cluster=options.cluster_name, decisions=_decisions(settings), plan=settings, groups=groups, dry_run=True
@@ -186,17 +185,3 @@ def _timers(keeper: StateKeeper) -> plan_pb2.PlanState | None:
     except KubernetesError as error:
         note(f"timers start anew, those of the running loop cannot be read: {error}")
         return None
-
-
-def _wait_until_listed(cluster: LiveCluster) -> None:
-    """Wait until every kind is listed, and show that. Errors: FailedError."""
-    end_s = time.monotonic() + LIST_TIMEOUT_S
-    console = stderr_console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("listing the cluster …", total=None)
-        while not cluster.wait_until_listed(0.2):
-            troubles = "; ".join(f"{kind}: {why}" for kind, why in sorted(cluster.troubles.items())[:1])
-            bar.update(task, description=f"listing the cluster … {troubles}")
-            if time.monotonic() > end_s:
-                raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")

@@ -1,7 +1,7 @@
 """A recording as pictures, one for each round: forwards, backwards, playing. Shows what was answered then; plans
 nothing.
 
-Memory: the rounds as recorded, and a cluster for every `CHECKPOINT` rounds, packed. A step back reads the rounds since
+Memory: the rounds as recorded, and a cluster for every few rounds, packed. A step back reads the rounds since
 the checkpoint before it. Errors: UsageError for a recording without rounds, or one that is damaged before its first.
 """
 
@@ -10,80 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import zstandard
-
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels
-from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.output import note, notes_collected
+from trimtab.clients.cli.live.rounds_reader import Recorded, RecordedClusters
+from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.top.feed import Picture, PictureSink
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.common.deltas import Application
-from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
-from trimtab.v1 import plan_pb2, snapshot_pb2
-from trimtab.v1.option_choice_pb2 import OptionChoice
+from trimtab.v1 import plan_pb2
 
-CHECKPOINT: Final = 25
 PLAY_S: Final = 0.5
 """Time for which a round is shown while the recording plays."""
-
-
-def read_recording(path: Path, max_input_bytes: int = MAX_INPUT_BYTES) -> list[Recorded]:
-    """Return the rounds of a recording, [] = it has none. Of a damaged one, the rounds before, with a note."""
-    rounds: list[Recorded] = []
-    try:
-        with open_input(path) as file:
-            rounds.extend(
-                one for one in read_rounds(str(path), file, max_input_bytes) if not isinstance(one, OptionChoice)
-            )
-    except UsageError as error:
-        if not rounds:
-            raise
-        note(f"{error}; the {len(rounds)} rounds before are shown")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    return rounds
-
-
-class RecordedClusters:
-    """The cluster of each round."""
-
-    def __init__(self, rounds: list[Recorded]) -> None:
-        self._rounds = rounds
-        self._packed: dict[int, bytes] = {}
-        self._at = -1
-        self._cluster: Application | None = None
-
-    def at(self, index: int) -> snapshot_pb2.ClusterSnapshot:
-        """Return the cluster of a round. Errors: ValueError, IndexError if changes do not fit the cluster before."""
-        if index < self._at or self._cluster is None:
-            self._go_back(index)
-        for number in range(self._at + 1, index + 1):
-            self._apply(number)
-        assert self._cluster is not None, "a recording begins with a snapshot"
-        return self._cluster.result()
-
-    def _go_back(self, index: int) -> None:
-        """Go to the last checkpoint, or to the beginning."""
-        at = max((number for number in self._packed if number <= index), default=-1)
-        self._at, self._cluster = at, None
-        if at >= 0:
-            whole = snapshot_pb2.ClusterSnapshot.FromString(zstandard.decompress(self._packed[at]))
-            self._cluster = Application(whole)
-
-    def _apply(self, number: int) -> None:
-        update = self._rounds[number].update
-        if update.snapshot is not None:
-            self._cluster = Application(update.snapshot)
-        elif update.delta is not None and self._cluster is not None:
-            self._cluster.add(update.delta)
-        else:
-            raise ValueError("its first round has changes, and no cluster before them")
-        self._at = number
-        if number % CHECKPOINT == 0 and number not in self._packed:
-            self._packed[number] = zstandard.compress(self._cluster.result().SerializeToString(), 1)
 
 
 class RecordedFeed:

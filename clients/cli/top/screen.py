@@ -14,21 +14,26 @@ from typing import Final, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, duration, maximum, percent, some
-from trimtab.clients.cli.answers import expansion, scale_down, scale_up
+from trimtab.clients.cli.answers import scale_down, scale_up
+from trimtab.clients.cli.answers.actuation import (
+    UNGROUPED,
+    ShownDeletion,
+    deletions_of,
+    deletions_table,
+    recorded_deletions,
+)
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.answers.nodes import explain_node, node_sentences
-from trimtab.clients.cli.answers.summary import key_figures
+from trimtab.clients.cli.answers.summary import key_figures, plan_says
 from trimtab.clients.cli.blocks import AnswerPage, Block, Facts, Figures, Line, Sentence, Style, Table, rows
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
-from trimtab.clients.cli.timers import remaining_s
 from trimtab.places import on_existing, on_upcoming, shortfalls
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 MOST_FINISHED: Final = 50
 """Most deletions that have ended and are shown."""
 MOST_PODS: Final = 500
 """Most pods that are named of those that wait alike."""
-UNGROUPED: Final = "(no group)"
 _SHARES: Final = ("cpu", "memory")
 
 
@@ -95,22 +100,6 @@ _STATES: Final = {
 }
 
 
-class _ShownDeletion(NamedTuple):
-    """A deletion of a node. seconds : in its state; pods_gone of pods_total : evicted, if drained, -1 = not known;
-    is_over : it has ended.
-    """
-
-    node: str
-    group: str
-    state: str
-    seconds: float
-    pods_gone: int
-    pods_total: int
-    is_drain: bool
-    is_over: bool
-    detail: str
-
-
 class _RequestedShare(NamedTuple):
     """Requested and allocatable amounts: cpu in milli-cores, memory in bytes."""
 
@@ -141,7 +130,11 @@ class _ShownNode(NamedTuple):
 def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = None, name: str = "") -> ClusterScreen:
     """Return the screen. status : None = what the snapshot tells of it; name : of the cluster."""
     view, now_s = answer.view, answer.now_ns / 1e9
-    removals = tuple(_removals(status, now_s) if status is not None else _known_removals(answer))
+    removals = tuple(recorded_deletions(answer))
+    if status is not None:
+        # The plan was made before the status.
+        seen_s = max(now_s, status.time.ToNanoseconds() / 1e9)
+        removals = tuple(deletions_of(status, seen_s, MOST_FINISHED))
     moving = {one.node: one for one in removals if not one.is_over}
     verdicts = {one.node: one for one in answer.response.nodes}
     nodes, lines, total = list[_ShownNode](), list[Line](), _RequestedShare()
@@ -167,8 +160,8 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
         ),
         TopView.GROUPS: _groups(answer, nodes),
         TopView.PENDING: _pending(answer),
-        TopView.DELETIONS: _deletions(removals),
-        TopView.GROWTH: _growth(answer),
+        TopView.DELETIONS: deletions_table(removals),
+        TopView.GROWTH: scale_up.growth_table(answer),
     }
     figures = key_figures(answer.summary, answer.costs.currency)
     return ClusterScreen(name, now_s, facts, figures, tuple(_sentences(answer)), tables)
@@ -207,41 +200,26 @@ def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, *, is_moving: bool)
 
 
 def _cells(
-    answer: PlanAnswer, node: _ShownNode, verdict: plan_pb2.NodeVerdict, removal: _ShownDeletion | None
+    answer: PlanAnswer, node: _ShownNode, verdict: plan_pb2.NodeVerdict, removal: ShownDeletion | None
 ) -> tuple[str, ...]:
     """Return the row of a node. removal : its deletion, if that is in progress."""
     view, row = answer.view, answer.view.nodes[node.name]
     marks = [text for text, holds in (("not ready", not row.ready), ("cordoned", row.unschedulable)) if holds]
     pods = view.allocatable(node.name).get("pods", 0) - view.free(node.name)["pods"]
-    what = _text_of(answer, verdict) if removal is None else _progress(removal)
+    what = _text_of(answer, verdict) if removal is None else removal.progress
     text = "; ".join(filter(None, (*marks, what)))
     price = money(node.price) if node.price is not None else ""
     return node.name, node.group or UNGROUPED, *node.amounts.shares, f"{pods}", price, node.state.value, text
 
 
 def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
-    """Return what the plan says of a node."""
-    if verdict.fate == _Fate.GOES_NOW:
-        pods = len(answer.moves.get(verdict.node, {}))
-        return f"goes now: drains {counted(pods, 'pod')}" if pods else "goes now: empty"
+    """Return what the plan says of a node, and since when it has been unneeded. Another column says that it stays."""
+    what, detail = plan_says(answer, verdict)
     if verdict.fate == _Fate.GOES_LATER:
-        return _later(answer, verdict)
-    if verdict.fate == _Fate.REPLACED:
-        return f"is replaced in wave {verdict.wave}"
-    cause = verdict.blocking_pod or verdict.detail
-    return f"{verdict.why}: {cause}" if cause else verdict.why
-
-
-def _later(answer: PlanAnswer, node: plan_pb2.NodeVerdict) -> str:
-    """Return when a node goes that does not go now."""
-    since_ns = node.since.ToNanoseconds()
-    for_s = (answer.now_ns - since_ns) / 1e9
-    since = f" (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else ""
-    if node.wave > 1:
-        return f"can go in wave {node.wave}{since}"
-    if node.HasField("goes_at"):
-        return f"can go in {duration(remaining_s(node, answer.now_ns))}{since}"
-    return f"can go later: {node.detail or node.why}{since}"
+        since_ns = verdict.since.ToNanoseconds()
+        for_s = (answer.now_ns - since_ns) / 1e9
+        return f"{what} (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else what
+    return ": ".join(filter(None, (what.removeprefix("stays: "), detail)))
 
 
 def _groups(answer: PlanAnswer, nodes: Iterable[_ShownNode]) -> Table:
@@ -297,67 +275,6 @@ def _pending(answer: PlanAnswer) -> Table:
 def _first(pods: list[str]) -> tuple[str, ...]:
     more = [f"and {len(pods) - MOST_PODS:,} more"] if len(pods) > MOST_PODS else []
     return (*pods[:MOST_PODS], *more)
-
-
-def _growth(answer: PlanAnswer) -> Table:
-    """Return the node groups that grow, the one for the most pods first."""
-    decision, pods = answer.response.scale_up, answer.on_new_nodes
-    lines = []
-    for one in sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group)):
-        price = money(one.price_per_hour) if one.HasField("price_per_hour") else ""
-        sizes = f"{one.current_size:,} → {one.new_size:,}", maximum(one.max_size), f"{len(pods[one.node_group]):,}"
-        lines.append((one.node_group, *sizes, price, expansion.chosen_because(decision, one.node_group)))
-    columns = ("node group", "nodes", "most", "pods", "an hour", "because")
-    return Table("Scale-up", columns, rows(lines), sentences=(columns[0], columns[-1]))
-
-
-def _deletions(removals: Iterable[_ShownDeletion]) -> Table:
-    """Return the deletions, each in its state."""
-    lines = []
-    for one in removals:
-        gone = f"{one.pods_gone} of {one.pods_total}" if one.pods_total > 0 else "" if one.is_drain else "empty"
-        lines.append((one.node, one.group or UNGROUPED, one.state, duration(one.seconds), gone, one.detail))
-    columns = ("node", "group", "state", "for", "pods gone", "why")
-    return Table("Deletions", columns, rows(lines), sentences=columns)
-
-
-def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[_ShownDeletion]:
-    """Yield deletions in progress, then the latest that have ended. now_s : of the plan, before the status."""
-    now_s = max(now_s, status.time.ToNanoseconds() / 1e9)
-    for one in status.deletions:
-        yield _removal(one, now_s, is_over=False)
-    ended = sorted(status.finished, key=lambda one: (-one.state_time.ToNanoseconds(), one.node))
-    for one in ended[:MOST_FINISHED]:
-        yield _removal(one, now_s, is_over=True)
-
-
-def _known_removals(answer: PlanAnswer) -> Iterator[_ShownDeletion]:
-    """Yield the deletions that the snapshot tells of, as in a recording."""
-    for one in answer.view.snapshot.actuation_status.deletions:
-        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
-        state = "draining" if one.drain else "deleting"
-        yield _ShownDeletion(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
-
-
-def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> _ShownDeletion:
-    reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
-    return _ShownDeletion(
-        node=one.node,
-        group=one.node_group,
-        state=actuator_pb2.DeletionState.Code.Name(one.state).lower().replace("_", " "),
-        seconds=max(0.0, now_s - one.state_time.ToNanoseconds() / 1e9),
-        pods_gone=one.pods_gone_count,
-        pods_total=one.pods_total_count,
-        is_drain=one.drain,
-        is_over=is_over,
-        detail=f"{reason} {one.detail}".strip(),
-    )
-
-
-def _progress(one: _ShownDeletion) -> str:
-    """Return how far a deletion is."""
-    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.pods_total > 0 else ""
-    return f"{one.state}{pods}"
 
 
 def _sentences(answer: PlanAnswer) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """All signals, and the page that lists them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler, gangs, karpenter, ours, well_known
@@ -60,6 +60,14 @@ def _lines() -> Iterator[str]:
     for title, rows in SECTIONS:
         yield from (f"## {title}", "", "| key | kind | on | values | what decisions do | source |")
         yield "|---|---|---|---|---|---|"
+        alike: dict[tuple[str, ...], list[Signal]] = {}
         for row in rows:
-            yield f"| `{row.key}` | {row.kind} | {row.on} | {row.values.text} | {row.effect} | {row.source} |"
+            alike.setdefault((row.kind, row.on, row.values.text, row.effect), []).append(row)
+        for told, same in alike.items():
+            keys, sources = (", ".join(dict.fromkeys(texts)) for texts in zip(*_texts(same), strict=True))
+            yield f"| {keys} | {' | '.join(told)} | {sources} |"
         yield ""
+
+
+def _texts(rows: Iterable[Signal]) -> Iterator[tuple[str, str]]:
+    return ((f"`{row.key}`", row.source) for row in rows)

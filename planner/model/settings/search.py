@@ -37,8 +37,8 @@ class SearchBudgets:
     decides: up to 200 ms, for the first wave and again for all waves, if there are several. Plans that would move more
     than 4,096 pods are not worth beginning with."""
     packed_groups: int = 128
-    """Kinds of node groups of which scale-up packs pods onto each, and plans group by group even if the plan for all
-    pods at once nearly holds. Of more kinds, the most promising and a sample are packed, the others if none helps."""
+    """Kinds of node groups of which scale-up packs pods onto each. Of more kinds, the most promising and a sample are
+    packed, the others if none helps."""
     detailed_groups: int = 96
     """Node groups that CHEAPEST_PLAN evaluates in detail; of more, the cheapest for some pods and a sample by price."""
     weightings: int = 3

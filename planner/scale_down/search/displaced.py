@@ -49,7 +49,7 @@ def place_leaving(context: ScaleDownContext, simulation: Simulation, problem: Dr
     """Place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(context)
     close_leaving(simulation, context.request.leaving, pods)
-    pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
+    pdb.use_up(context.pods.under, problem.limits.disruptions, pods.astype(np.int64))
     return place_and_record(simulation.state, problem, unplaced(simulation.state, pods), True)
 
 

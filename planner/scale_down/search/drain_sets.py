@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import BLOCKED
 from trimtab.planner.model.execution import Parallel
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.tuning import CANDIDATE_BATCH, DESTINATION_PATIENCE, LEAST_EVALUATED
@@ -16,7 +17,6 @@ from trimtab.planner.scale_down.balance import Balance, uneven
 from trimtab.planner.scale_down.search.displaced import place_and_record
 from trimtab.planner.scale_down.search.headroom import CapacityUse
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
-    BLOCKED,
     DESTINATION,
     EVALUATED,
     NO_PLACE,
@@ -179,7 +179,9 @@ def run(task: DrainTask, candidates: Int32, options: DrainOptions) -> DrainSet:
     blocking_pod = np.full(len(task.nodes.unneeded_before), -1, np.int32)
     while True:
         attempt = _pass(task, candidates, left_out > 0, options)
-        unplaceable, stays = _unplaceable(task, attempt), to_stay_even(task, attempt.accepted)
+        is_proven = attempt.proven == len(attempt.accepted)
+        unplaceable = np.zeros_like(left_out, bool) if is_proven else nodes_with_unplaceable_pods(task, attempt.problem)
+        stays = to_stay_even(task, attempt.accepted)
         parts, torn = _parts(task, attempt), task.nodes.gangs.torn(attempt.accepted)
         check_log(task.state)
         if unplaceable.any():
@@ -214,13 +216,6 @@ def _parts(task: DrainTask, attempt: DrainSet) -> Int32:
         return accepted[:0]
     group = task.problem.limits.group[accepted]
     return accepted[np.bincount(group)[group] < task.nodes.atomic_size[accepted]]
-
-
-def _unplaceable(task: DrainTask, attempt: DrainSet) -> Bool:
-    """Mark accepted nodes with a pod that would be unplaceable once all are gone. bool[N]."""
-    if attempt.proven == len(attempt.accepted):
-        return np.zeros(len(task.nodes.unneeded_before), bool)
-    return nodes_with_unplaceable_pods(task, attempt.problem)
 
 
 def nodes_with_unplaceable_pods(task: DrainTask, problem: DrainProblem) -> Bool:
@@ -398,18 +393,12 @@ def _is_more_than_a_repetition(task: DrainTask, problem: DrainProblem, fresh: in
     """
     again = problem.accepted[: problem.counts[TAKEN]]
     lost = int(task.nodes.unneeded_before[task.nodes.eligible].sum()) - int(task.nodes.unneeded_before[again].sum())
-    return task.basis_changed or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
-
-
-def _is_new_destination(task: DrainTask, problem: DrainProblem) -> bool:
-    """Return whether a candidate became a destination because of a pod that was elsewhere, or unplaced, in the last
-    loop. O(pods).
-    """
     # A node added by scale-up is not a candidate.
     at = problem.destination[task.unbound_pods]
     on_nodes = (at >= 0) & (at < len(problem.outcome))
     pods, at = task.unbound_pods[on_nodes], at[on_nodes]
-    return bool(((problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)).any())
+    is_new_destination = (problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)
+    return task.basis_changed or fresh > 0 or lost > 0 or bool(is_new_destination.any())
 
 
 def _fresh(problem: DrainProblem, order: Int32) -> DrainProblem:
@@ -422,13 +411,12 @@ def _fresh(problem: DrainProblem, order: Int32) -> DrainProblem:
 
 def copied(problem: DrainProblem) -> DrainProblem:
     """Copy the arrays that an attempt changes; the search for destinations starts anew."""
-    search, budgets, limits = problem.search, problem.budgets, problem.limits
+    search = problem.search
     return problem._replace(
         search=search._replace(
             allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor), failed=np.zeros_like(search.failed)
         ),
-        budgets=budgets._replace(left=budgets.left.copy()),
-        limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
+        limits=problem.limits.copied(),
         incoming_count=problem.incoming_count.copy(),
         first_incoming=problem.first_incoming.copy(),
         next_incoming=problem.next_incoming.copy(),

@@ -107,8 +107,8 @@ class Exchange:
         self._most_waves, self._waves = most_waves, WaveNumbers(task, problem, most_waves)
         if most_waves > 1:
             # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
-            left = problem.budgets.left + task.nodes.later.refilled * (most_waves - 1)
-            problem = problem._replace(budgets=problem.budgets._replace(left=left))
+            left = problem.limits.disruptions + task.nodes.later.refilled * (most_waves - 1)
+            problem = problem._replace(limits=problem.limits._replace(disruptions=left))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._all = _Candidates(
@@ -124,15 +124,17 @@ class Exchange:
     def improve(self, nodes: Int32, destination: Int32) -> Improved | None:
         """Return a set that saves more than these nodes : int32, whose pods go to destination : int32[P']; None if none
         was found. Raises MoveLogFullError."""
-        if not pays_for(self._checks, self._pod_count(nodes)):
+        if not pays_for(self._checks, int(np.diff(self._problem.offsets)[nodes].sum())):
             return None
         self._drop_unplaceable(len(destination))
         start = np.isin(self._candidates, nodes)
-        first = self._packed(start, _of(self._pods(start), destination))
-        if first is None:
-            nothing = np.zeros(len(start), np.bool_)
-            first = _PackedSet(nothing, np.zeros(0, np.int32), np.full(len(destination), -1, np.int32), 0.0)
-        best = self._climb(first)
+        pods, hint, none = self._pods(start), np.full(len(destination), -1, np.int32), np.zeros(0, np.int32)
+        hint[pods] = destination[pods]
+        best = self._packed(start, hint) or _PackedSet(np.zeros_like(start), none, np.full_like(hint, -1), 0.0)
+        better: _PackedSet | None = best
+        while better is not None and not self._is_over():
+            best, better = better, self._step(better)
+        best = best if better is None else better
         if best.saving <= total(self._all.saving[start]) + TOLERANCE:
             return None
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
@@ -140,9 +142,6 @@ class Exchange:
     def _is_over(self) -> bool:
         """Return whether the budget of work is used up, or time is up."""
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
-
-    def _pod_count(self, nodes: Int32) -> int:
-        return int(np.diff(self._problem.offsets)[nodes].sum())
 
     def _drop_unplaceable(self, pods: int) -> None:
         """Leave out candidates that cannot go even alone. pods : P'."""
@@ -152,32 +151,18 @@ class Exchange:
             may[at] = self._packed(np.arange(len(may)) == at, nothing) is not None
         self._candidates, self._all = self._candidates[may], _Candidates(self._all.saving[may], self._all.share[:, may])
 
-    def _climb(self, best: _PackedSet) -> _PackedSet:
-        """Return the result of moves, made as long as one succeeds."""
-        better: _PackedSet | None = best
-        while better is not None and not self._is_over():
-            best, better = better, self._step(better)
-        return best if better is None else better
-
     def _step(self, best: _PackedSet) -> _PackedSet | None:
         """Return the result of the first move that succeeds, None if there is none or the budget is used up."""
         for back, go in self._moves(best):
             if self._is_over():
                 return None
-            better = self._packed_once(_after(best.chosen, back, go), best.destination)
+            after = best.chosen.copy()
+            after[list(back)], after[list(go)] = False, True
+            better = None if after.tobytes() in self._failed else self._packed(after, best.destination)
             if better is not None:
                 return better
+            self._failed.add(after.tobytes())
         return None
-
-    def _packed_once(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
-        """Return a packing of these candidates : bool[E], None if none was found, now or earlier."""
-        key = chosen.tobytes()
-        if key in self._failed:
-            return None
-        found = self._packed(chosen, hint)
-        if found is None:
-            self._failed.add(key)
-        return found
 
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
@@ -268,21 +253,6 @@ def with_scratch(pods: int, nodes: int) -> MovedPods:
         np.zeros(nodes, np.int32),
         np.zeros(3, np.int32),
     )
-
-
-def _after(chosen: Bool, back: tuple[int, ...], go: tuple[int, ...]) -> Bool:
-    """Return a set : bool[E] after a move."""
-    after = chosen.copy()
-    after[list(back)] = False
-    after[list(go)] = True
-    return after
-
-
-def _of(pods: Int32, destination: Int32) -> Int32:
-    """Return the destinations of these pods, -1 for all others. int32[P']."""
-    found = np.full(len(destination), -1, np.int32)
-    found[pods] = destination[pods]
-    return found
 
 
 def _ranks(state: SimulationState, pods: Int32) -> Int64:

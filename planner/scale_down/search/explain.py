@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import BLOCKED
 from trimtab.planner.placement.kernels.search import count_failures, discount_failures
 from trimtab.planner.predicates.counters import is_unlike_its_class
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
-from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED, DESTINATION, NO_PLACE, DrainProblem
+from trimtab.planner.scale_down.search.kernels.drain_sets import DESTINATION, NO_PLACE, DrainProblem
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64

@@ -39,7 +39,7 @@ from trimtab.planner.scale_down.search.waves import Waves, add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import OPEN, SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 from trimtab.v1 import reason_pb2
 
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
@@ -187,7 +187,9 @@ class _SlackSearch:
         self._is_placeholder = np.zeros(len(problem.destination), np.bool_)
         self._is_placeholder[placed.pods] = True
         self._removed: list[int] = []
-        self.problem = _without(problem, self._is_placeholder)
+        moves = ~self._is_placeholder[problem.pods]
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
+        self.problem = problem._replace(offsets=upto[problem.offsets], pods=problem.pods[moves])
 
     def slack_dependent(self) -> SlackDependentNodes:
         """Return the nodes removed in this way, and the placeholders dropped for them."""
@@ -248,7 +250,10 @@ class _SlackSearch:
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(1, len(nodes), np.int64)
         drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(tried.outcome), np.bool_), bounds, 0)
-        if not ((tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried)):
+        accepted = tried.accepted[: tried.counts[TAKEN]]
+        if not (tried.outcome[nodes] == ACCEPTED).all() or len(to_stay_even(self._task, accepted)):
+            return None
+        if nodes_with_unplaceable_pods(self._task, tried).any():
             return None
         tried.search.cursor[:] = 0
         place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), pods, False)
@@ -265,25 +270,12 @@ class _SlackSearch:
         nowhere = self._task.state.pod_node[self._placeholders.pods] == NO_NODE
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
-    def _may_all_go(self, problem: DrainProblem) -> bool:
-        accepted = problem.accepted[: problem.counts[TAKEN]]
-        return (
-            not nodes_with_unplaceable_pods(self._task, problem).any() and len(to_stay_even(self._task, accepted)) == 0
-        )
-
     def _holds_only_placeholders(self, node: int) -> bool:
         """Return whether a node has received placeholders only."""
         pod = int(self.problem.first_incoming[node])
         while pod >= 0 and self._is_placeholder[pod]:
             pod = int(self.problem.next_incoming[pod])
         return pod < 0
-
-
-def _without(problem: DrainProblem, these: Bool) -> DrainProblem:
-    """Return a problem in which these pods : bool[P'] do not have to move. O(pods to move)."""
-    moves = ~these[problem.pods]
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
-    return problem._replace(offsets=upto[problem.offsets], pods=problem.pods[moves])
 
 
 class _PlaceholderRoom(NamedTuple):

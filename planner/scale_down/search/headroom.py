@@ -133,25 +133,17 @@ def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
 
 def shares_of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of disruption budgets that do not allow all candidates."""
-    under = problem.budgets
-    its, row = _rows(problem.offsets, candidates)
-    pods = problem.pods[row]
-    of_pair, pair = _rows(under.offsets, pods)
-    budget, need, node = under.budgets[pair], under.needs[pair], its[of_pair]
-    scarce = np.flatnonzero(np.bincount(budget, need, len(under.left)) > under.left)[:MOST_BUDGETS]
-    at = np.full(len(under.left), -1, np.int64)
+    limits = problem.limits
+    left, row = limits.disruptions, entries_of(limits.offsets, candidates)
+    node = np.repeat(np.arange(len(candidates)), np.diff(limits.offsets)[candidates])
+    budget, need = limits.budget[row], limits.need[row]
+    scarce = np.flatnonzero(np.bincount(budget, need, len(left)) > left)[:MOST_BUDGETS]
+    at = np.full(len(left), -1, np.int64)
     at[scarce] = np.arange(len(scarce))
     mine = at[budget] >= 0
     taken = np.zeros((len(scarce), len(candidates)), np.int64)
-    np.add.at(taken, (at[budget[mine]], node[mine]), need[mine])
-    return _shares(taken, under.left[scarce])
-
-
-def _rows(offsets: Int64, these: Int32) -> tuple[Int64, Int64]:
-    """Return the rows of several entries of compressed lists: the position in `these` that each belongs to, and the
-    row."""
-    count = np.diff(offsets)[these]
-    return np.repeat(np.arange(len(these)), count), entries_of(offsets, these)
+    taken[at[budget[mine]], node[mine]] = need[mine]
+    return _shares(taken, left[scarce])
 
 
 def _shares(taken: Int64, left: Int64) -> Float64:

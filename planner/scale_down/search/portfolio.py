@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import BLOCKED
 from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.model.tuning import NARROWER_THRESHOLDS, SHUFFLES, STABILITY_MARGIN, TOLERANCE, WORTH_PODS
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
@@ -21,7 +22,6 @@ from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.exchange import Improved, carried_out, improved, is_worth_exchanging
 from trimtab.planner.scale_down.search.headroom import saving_bound, shares_of_budgets
-from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.kernels import revert

@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import WaveBudgets, number_waves
 from trimtab.planner.predicates.counters import is_unlike_its_class, shared_domains
 from trimtab.planner.scale_down.search.drain_sets import DrainTask, copied, nodes_with_unplaceable_pods
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, repeat_plan
-from trimtab.planner.scale_down.search.kernels.waves import WaveBudgets, number_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -31,13 +31,18 @@ class WaveNumbers:
 
     def __init__(self, task: DrainTask, problem: DrainProblem, most: int) -> None:
         self._task, self._most = task, most
-        self._budgets = WaveBudgets(problem.budgets.left.copy(), task.nodes.later.refilled)
+        self._budgets = WaveBudgets(problem.limits.disruptions.copy(), task.nodes.later.refilled)
         self._problem = copied(problem)
 
     def numbered(self, nodes: Int32, order: Int64) -> Int32 | None:
         """Return the wave of each node : int32[K] by budgets alone, from 1, None if waves do not suffice. order :
         int64[K] their positions, those first that go as early as possible. int32[K]."""
-        return _first_fit(self._problem, nodes, order, self._budgets, self._most)
+        numbers = np.zeros(len(nodes), np.int32)
+        if not number_waves(self._problem.limits, nodes[order], self._budgets, self._most, numbers):
+            return None
+        wave = np.empty_like(numbers)
+        wave[order] = numbers
+        return wave
 
     def may_need_order(self, pods: Int32) -> bool:
         """Return whether one of the pods depends on others."""
@@ -70,11 +75,11 @@ class WaveNumbers:
         if none goes."""
         state, start = self._task.state, current_mark(self._task.state)
         numbers = np.zeros(len(nodes), np.int32)
-        number_waves(copied(problem), nodes, WaveBudgets(left, left), 1, numbers)
+        number_waves(problem.limits.copied(), nodes, WaveBudgets(left, left), 1, numbers)
         goes = nodes[numbers == 1]
         while len(goes):
             found = copied(problem)
-            found.budgets.left[:] = left
+            found.limits.disruptions[:] = left
             if not repeat_plan(state, found, goes):
                 return None
             unplaceable = nodes_with_unplaceable_pods(self._task, found)
@@ -83,16 +88,6 @@ class WaveNumbers:
             revert(state, start)
             goes = goes[~unplaceable[goes]]
         return None
-
-
-def _first_fit(problem: DrainProblem, nodes: Int32, order: Int64, budgets: WaveBudgets, most: int) -> Int32 | None:
-    """Return the wave of each node : int32[K] by budgets, None if waves do not suffice."""
-    numbers = np.zeros(len(nodes), np.int32)
-    if not number_waves(problem, nodes[order], budgets, most, numbers):
-        return None
-    wave = np.empty_like(numbers)
-    wave[order] = numbers
-    return wave
 
 
 class NearPlaces:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.kernels.limits import BLOCKED
+from trimtab.planner.drainability.limits import nodes_using
 from trimtab.planner.model.tuning import CANDIDATE_BATCH
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.search.drain_sets import (
@@ -28,7 +30,6 @@ from trimtab.planner.scale_down.search.drain_sets import (
     to_stay_even,
 )
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
-    BLOCKED,
     NO_PLACE,
     NOT_EVALUATED,
     TAKEN,
@@ -83,7 +84,7 @@ def _added(task: DrainTask, first: DrainSet, *, is_early: bool) -> Waves:
     search = _WaveSearch(task, first)
     number = 1
     if len(later.nodes) and is_early:
-        search.add(number, first.problem.budgets.left)
+        search.add(number, first.problem.limits.disruptions)
     while number < task.settings.max_waves and search.has_candidates():
         number += 1
         if not search.add(number, later.refilled):
@@ -120,12 +121,6 @@ class _WaveSearch:
             self._new = NONE
         return len(self._planned) + len(self._new) > 0
 
-    def _next_planned(self) -> Int32:
-        """Return the nodes that were in the earliest wave of the last plan, of those that are left."""
-        earliest = self._planned_wave.min(initial=np.iinfo(np.int32).max)
-        planned: Int32 = self._planned[self._planned_wave == earliest]
-        return planned
-
     def add(self, number: int, budgets: Int64) -> bool:
         """Add the nodes that can go with these budgets : int64[B] to a wave; return whether there is any."""
         before = self.problem.counts[TAKEN]
@@ -134,7 +129,8 @@ class _WaveSearch:
             return False
         added = int(found.counts[TAKEN] - before)
         # Without a node of this wave, what is left of the budgets is that of the waves before.
-        self.problem = found if added else found._replace(budgets=self.problem.budgets)
+        left = self.problem.limits.disruptions
+        self.problem = found if added else found._replace(limits=found.limits._replace(disruptions=left))
         self.waves += [number] * added
         is_left = found.outcome == BLOCKED
         kept = is_left[self._planned]
@@ -209,8 +205,8 @@ class _WaveSearch:
         """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
         simulation. What its later waves need is held while new ones are tried.
         """
-        state, again = self._task.state, self._next_planned()
-        again = again[~left_out[again]]
+        state, earliest = self._task.state, self._planned_wave.min(initial=np.iinfo(np.int32).max)
+        again = self._planned[(self._planned_wave == earliest) & ~left_out[self._planned]]
         planned, new = self._planned[~left_out[self._planned]], self._new[~left_out[self._new]]
         candidates = np.concatenate([planned, new]).astype(np.int32)
         found = self._prepared(candidates, budgets)
@@ -234,7 +230,7 @@ class _WaveSearch:
         """Return a copy of the problem with these budgets : int64[B], the candidates not evaluated and the last
         destinations."""
         found = copied(self.problem)
-        found.budgets.left[:] = budgets
+        found.limits.disruptions[:] = budgets
         found.outcome[candidates] = NOT_EVALUATED
         found.blocking_pod[candidates] = -1
         others = np.concatenate([self._first.staying, self._first.candidates[::-1]])
@@ -246,13 +242,5 @@ class _WaveSearch:
 
 def have_used_up_budgets(problem: DrainProblem) -> Bool:
     """Return for each node whether one of its pods to move has a budget without a disruption left. bool[N]."""
-    under = problem.budgets
-    lacking = (under.needs > 0) & (under.left[under.budgets] < 1)
-    by_pod = np.diff(_upto(lacking)[under.offsets])
-    exhausted: Bool = np.diff(_upto(by_pod[problem.pods])[problem.offsets]) > 0
-    return exhausted
-
-
-def _upto(counts: Int64 | Bool) -> Int64:
-    """Return the sums of the first 0, 1, 2, ... numbers. int64."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+    limits = problem.limits
+    return nodes_using(limits, limits.disruptions[limits.budget] < 1)

@@ -12,23 +12,46 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.tuning import TOLERANCE
-from trimtab.planner.placement.waiting import unplaced
+from trimtab.planner.model.values import PodGroup
+from trimtab.planner.new_nodes.demand_sets import NOBODY, TopologyDomains
+from trimtab.planner.new_nodes.refusals import refuse
+from trimtab.planner.placement.waiting import places, unplaced
+from trimtab.planner.round.round import Round
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import NOBODY, GangDomains, pods_in_gangs
-from trimtab.planner.scale_up.gangs.turns import TurnDraft
-from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, refuse
+from trimtab.planner.scale_up.gangs.turns import TurnDraft, pending_pods_of
+from trimtab.planner.scale_up.pending import PodsInGangs
+from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, better_of
 from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
-from trimtab.planner.simulation.build import Simulation, branch, go_over_to
+from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE
 
 BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 """Returns the best plan for all pending pods, as if there were no gangs."""
+
+
+def waiting_placeholder_gangs(this: Round) -> list[Gang]:
+    """Return the gangs of placeholders that wait for room: all of such a gang have places, or none has."""
+    pod_node, room = this.simulation.state.pod_node, this.room
+    first, found = len(pod_node) - len(room.names), []
+    for one in room.gangs:
+        pods = np.arange(first + room.bounds[one.set], first + room.bounds[one.set + 1], dtype=np.int32)
+        if (pod_node[pods] == NO_NODE).all():
+            group = PodGroup(one.namespace, one.name, one.name, "", len(pods), one.topology_key)
+            found.append(Gang(one.namespace, one.name, group, pods, NOBODY, 0, 0, (), is_room=True))
+    return found
+
+
+def pods_in_gangs(gangs: Sequence[Gang], *, serve_optional: bool) -> PodsInGangs:
+    """Return the pods that the scheduler holds, and those beyond a minimum that runs. serve_optional : nodes are added
+    for these, too."""
+    optional = () if serve_optional else (gang for gang in gangs if not (gang.held or gang.need or gang.is_room))
+    return PodsInGangs(pending_pods_of(gang for gang in gangs if gang.held), NOBODY, pending_pods_of(optional))
 
 
 def plan_with_gangs(
@@ -38,7 +61,9 @@ def plan_with_gangs(
     anything is placed. Raises MoveLogFullError."""
     serve_optional = context.request.round.settings.gangs.serve_optional
     context = context._replace(gangs=pods_in_gangs(gangs, serve_optional=serve_optional))
-    domains = GangDomains(context, len(simulation.state.node_state))
+    request = context.request
+    usable = places(simulation, request.round.ready & ~request.leaving, request.growth.upcoming)
+    domains = TopologyDomains(simulation, context.expanders.groups.labels, usable.order)
     together = [gang for gang in gangs if gang.is_bound_together]
     if not any(_needs_turn(context, gang) for gang in together) and not _exceeds_room(context, simulation):
         plan = best(context, simulation, start)
@@ -47,7 +72,7 @@ def plan_with_gangs(
                 gangs=GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
             )
     plan = _in_turn(context, simulation, start, gangs, domains)
-    return _planned_together(plan, simulation, start, domains, best) or plan
+    return _planned_together(plan, simulation, start, domains, best)
 
 
 def _needs_turn(context: ScaleUpContext, gang: Gang) -> bool:
@@ -76,12 +101,14 @@ def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
     return bool((asked > room * (1 + TOLERANCE)).any())
 
 
-def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> list[Gang]:
+def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: TopologyDomains) -> list[Gang]:
     """Return the gangs that do not have places for their minimum, or are in several domains, or in none. To be called
     while the simulation contains the plan's moves."""
     found = []
     for gang in gangs:
-        values = domains.of_pods(gang, np.concatenate([gang.pending, gang.bound]), plan.progress)
+        pods, progress = np.concatenate([gang.pending, gang.bound]), plan.progress
+        on = progress.state.pod_node[pods]
+        values = domains.of_nodes(gang.topology_key, on, progress.opened, progress.group_of)
         left = unplaced(plan.progress.state, gang.pending)
         if len(gang.pending) - len(left) < gang.need or len(values) > 1 or "" in values:
             found.append(gang)
@@ -89,7 +116,7 @@ def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> l
 
 
 def _in_turn(
-    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
+    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: TopologyDomains
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
     room = [gang.pending for gang in gangs if gang.is_room]
@@ -110,7 +137,7 @@ def _in_turn(
 def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
     """Return a plan in which the pods of rejected gangs no longer count as pending."""
     assert plan.gangs is not None
-    rejected = _rejected_pods(plan)
+    rejected = plan.gangs.refusals.pods
     unplaced, pending = plan.unplaced, plan.unplaced.pending
     keep = ~np.isin(pending.pods, rejected)
     unplaced = unplaced._replace(
@@ -121,17 +148,11 @@ def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
     return plan._replace(unplaced=unplaced)
 
 
-def _rejected_pods(plan: ScaleUpPlan) -> Int32:
-    """Return the pods that have no place because of their gangs. int32."""
-    assert plan.gangs is not None
-    return plan.gangs.refusals.pods
-
-
 def _planned_together(
-    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: GangDomains, best: BestPlan
-) -> ScaleUpPlan | None:
-    """Return the plan for all pods that a plan serves, made together, with its moves in the simulation; None if it is
-    not better, or a gang would not be whole."""
+    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: TopologyDomains, best: BestPlan
+) -> ScaleUpPlan:
+    """Return the plan for all pods that a plan serves, made together, if it is better and every gang is whole; else
+    this plan. The moves of the plan returned are in the simulation."""
     assert plan.gangs is not None
     context, outcome = plan.context, plan.gangs
     served = [gang for at, gang in enumerate(outcome.gangs) if gang.is_bound_together and at not in outcome.rejections]
@@ -140,14 +161,15 @@ def _planned_together(
         or not plan.progress.group_of
         or not context.request.round.in_time()
     ):
-        return None
+        return plan
     named = context.request.settings.expanders
-    context = context._replace(gangs=context.gangs._replace(rejected=_rejected_pods(plan)))
+    context = context._replace(gangs=context.gangs._replace(rejected=outcome.refusals.pods))
     before = worth(plan)
-    other = simulation._replace(state=branch(simulation.state))
-    revert(other.state, start)
-    found = best(context, other, start)
-    if _broken(found, served, domains) or not is_better(worth(found), before, named):
-        return None
-    go_over_to(simulation.state, other.state)
-    return found._replace(gangs=outcome)
+
+    def make(other: Simulation) -> ScaleUpPlan:
+        return best(context, other, start)._replace(gangs=outcome)
+
+    def is_whole_and_better(together: ScaleUpPlan) -> bool:
+        return not _broken(together, served, domains) and is_better(worth(together), before, named)
+
+    return better_of(plan, simulation, start, make, is_whole_and_better)

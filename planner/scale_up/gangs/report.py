@@ -15,17 +15,18 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import MISSING_UID, Gang, Reason
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.new_nodes.sentences import OF_GROUP
-from trimtab.planner.round.waiting import nodes_in_use, unused_since
-from trimtab.planner.scale_up.plan import GangOutcome, Refusals, Rejection, ScaleUpPlan
-from trimtab.planner.scale_up.progress import PlanInProgress
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, Snapshot
+from trimtab.planner.new_nodes.demand_sets import DemandSet
+from trimtab.planner.new_nodes.progress import PlanInProgress
+from trimtab.planner.new_nodes.refusals import OF_GROUP, Refusals
+from trimtab.planner.round.waiting import UnusedNodes
+from trimtab.planner.scale_up.plan import GangOutcome, Rejection, ScaleUpPlan
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.words import counted
 
-_NO_REJECTION: Final = Rejection(-1, Reason.UNSPECIFIED)
+_NO_REJECTION: Final = Rejection(Reason.UNSPECIFIED)
 _LIMITS: Final = {
     int(NodeGroupReason.MAX_SIZE_REACHED): (Reason.MAX_SIZE_REACHED, OF_GROUP[NodeGroupReason.MAX_SIZE_REACHED]),
     int(NodeGroupReason.RESOURCE_LIMIT_REACHED): (Reason.RESOURCE_LIMIT_REACHED, "at the limit on {resource}"),
@@ -71,7 +72,8 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
     state, count = plan.progress.state, len(gang.pending)
     request = plan.context.request
     ahead = request.round.settings.gangs.count_missing
-    is_missing = _missing(request.snapshot, gang) if ahead else np.zeros(count, bool)
+    uid, pending = request.snapshot.pods.uid, gang.pending.tolist()
+    is_missing = np.array([ahead and uid.get(pod).startswith(MISSING_UID) for pod in pending], bool)
     result = pb.GangResult(
         group=gang.key,
         min_count=gang.min_count,
@@ -94,13 +96,6 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
     if not rejection.reason and len(on) < count:
         result.detail = f"{counted(count - len(on), 'pod')} beyond its minimum without a place"
     return result
-
-
-def _missing(snapshot: Snapshot, gang: Gang) -> Bool:
-    """Return which pending pods of a gang do not exist yet. bool[pending]."""
-    uid = snapshot.pods.uid
-    found = [uid.get(pod).startswith(MISSING_UID) for pod in gang.pending.tolist()]
-    return np.array(found, bool)
 
 
 def _held(gang: Gang, existing_count: int) -> str:
@@ -130,22 +125,22 @@ def _held(gang: Gang, existing_count: int) -> str:
     )
 
 
-def unplaceable(at: int, gang: Gang, served: int) -> Rejection:
+def unplaceable(gang: Gang, served: int) -> Rejection:
     """Return the rejection of a gang of which scale-up serves too few pods. served : pending pods that it serves."""
     pending = len(gang.pending)
     not_served = f"scale-up does not serve {pending - served} of its {pending} pending pods"
     detail = f"{gang.min_count} pods must run together, and {not_served}"
-    return Rejection(at, Reason.PODS_NOT_SERVED, lacking=gang.need - served, detail=detail)
+    return Rejection(Reason.PODS_NOT_SERVED, lacking=gang.need - served, detail=detail)
 
 
-def in_several_domains(at: int, gang: Gang) -> Rejection:
+def in_several_domains(gang: Gang) -> Rejection:
     """Return the rejection of a gang whose running pods are not in one domain."""
     detail = f"its running pods are not all on nodes with one value of {gang.topology_key}: the scheduler adds none"
-    return Rejection(at, Reason.SEVERAL_DOMAINS, detail=detail)
+    return Rejection(Reason.SEVERAL_DOMAINS, detail=detail)
 
 
 def without_places(
-    at: int, gang: Gang, lacking: int, progress: PlanInProgress, refusals: Refusals, groups: Bool
+    demand: DemandSet, lacking: int, progress: PlanInProgress, refusals: Refusals, groups: Bool
 ) -> Rejection:
     """Return the rejection of a gang for which places were looked for. lacking : pods without one that it needs;
     refusals : of all its pods without a place, at the end of the best attempt; groups : bool[G] that were allowed."""
@@ -153,9 +148,9 @@ def without_places(
     reason[:, ~groups] = NodeGroupReason.PREDICATE_FAILED
     counts = np.bincount(refusals.kind, minlength=len(reason))
     hopeless: Bool = np.logical_not(np.isin(reason, list(_LIMITS)).any(axis=1))
-    beginning = f"{lacking} of {gang.need} pods that it needs have no place"
+    beginning = f"{lacking} of {demand.need} pods that it needs have no place"
     if len(refusals.pods) - int(counts[hopeless].sum()) < lacking or hopeless.all():
-        return _fits_nowhere(at, gang, lacking, beginning, refusals, hopeless)
+        return _fits_nowhere(demand, lacking, beginning, refusals, hopeless)
     binding = {code: np.flatnonzero((reason == code).any(axis=0)) for code in _LIMITS if (reason == code).any()}
     code = next(iter(binding))
     ids = tuple(sorted(progress.groups[group].id for group in binding[code].tolist()))
@@ -166,21 +161,21 @@ def without_places(
     others = [f"{len(groups)} {states[limit]}" for limit, groups in binding.items() if limit != code]
     ending = f"; of others that would help, {', '.join(others)}" if others else ""
     sentence = f"{beginning}: {named} would help and {'is' if len(ids) == 1 else 'are'} {states[code]}{ending}"
-    return Rejection(at, _LIMITS[code][0], ids, lacking, _in_domains(gang, sentence))
+    return Rejection(_LIMITS[code][0], ids, lacking, _in_domains(demand, sentence))
 
 
-def _fits_nowhere(at: int, gang: Gang, lacking: int, beginning: str, refusals: Refusals, hopeless: Bool) -> Rejection:
+def _fits_nowhere(demand: DemandSet, lacking: int, beginning: str, refusals: Refusals, hopeless: Bool) -> Rejection:
     """Return the rejection of a gang some of whose pods no group would take. hopeless : bool[kinds]."""
     predicates = refusals.predicate[hopeless]
     codes = Counter(predicates[predicates > 0].tolist())
     why = PREDICATE_TEXTS[codes.most_common(1)[0][0]].on_new_node if codes else "there is no node group for them"
-    if gang.topology_key:
-        return Rejection(at, Reason.NO_DOMAIN_FITS, (), lacking, _in_domains(gang, f"{beginning}: {why}"))
-    return Rejection(at, Reason.NO_NODE_GROUP_FITS, (), lacking, f"{beginning}, and no node group would help: {why}")
+    if demand.topology_key:
+        return Rejection(Reason.NO_DOMAIN_FITS, (), lacking, _in_domains(demand, f"{beginning}: {why}"))
+    return Rejection(Reason.NO_NODE_GROUP_FITS, (), lacking, f"{beginning}, and no node group would help: {why}")
 
 
-def _in_domains(gang: Gang, sentence: str) -> str:
-    return f"in no domain of {gang.topology_key}: at best, {sentence}" if gang.topology_key else sentence
+def _in_domains(demand: DemandSet, sentence: str) -> str:
+    return f"in no domain of {demand.topology_key}: at best, {sentence}" if demand.topology_key else sentence
 
 
 def _resource(progress: PlanInProgress, groups: Int64) -> str:
@@ -241,25 +236,7 @@ def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         return
     rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
     results = {one.group: one for one in decision.gangs if one.group in rejected}
-    taken = nodes_in_use(plan.context.request.round, plan.progress.state)
+    unused = UnusedNodes(plan.context.request.round, pb.Decision.SCALE_UP)
     for order in sorted(state.gang_orders, key=lambda one: (one.name, one.node_group)):
         if order.name in results:
-            _add_order(results[order.name], plan, order, taken)
-
-
-def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.NodeOrder, taken: Bool) -> None:
-    """Name the nodes of one order, and mark them as taken : bool[N'], in place."""
-    snapshot, growth = plan.context.request.snapshot, plan.context.request.growth
-    ids = [group.id for group in plan.progress.groups]
-    if order.node_group not in ids:
-        return
-    group = ids.index(order.node_group)
-    here = unused_since(snapshot, group, order.order_time.seconds, taken)[: order.count]
-    coming = growth.upcoming_of(group)
-    coming = coming[~taken[coming]][: order.count - len(here)]
-    taken[here] = taken[coming] = True
-    if len(here) or len(coming):
-        result.release.nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
-        result.release.nodes.sort()
-    if len(coming):
-        result.release.upcoming[order.node_group] = len(coming)
+            unused.release(order, results[order.name].release)

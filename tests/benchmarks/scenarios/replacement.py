@@ -15,10 +15,8 @@ from tests.builders.money import money_of
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.replacement.loop import LastSearchKey
 from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
-from trimtab.planner.snapshot.caches import LatestKey, SuccessorKey
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
@@ -29,14 +27,6 @@ BEST_OF_1200_GROUPS = 242.73
 """The lowest price found for 1,000 nodes and 1,200 groups: without rows joined, in 7 s. BEST: 243.30."""
 SCALES = (0.25, 0.5, 2.0)
 """Sizes of the machines that are offered besides those of the nodes."""
-
-
-class NewSearches(CachedSnapshot):
-    """A cache that forgets what a search has not found."""
-
-    def put(self, key: LatestKey | SuccessorKey, value: object) -> None:
-        if not isinstance(key, LastSearchKey):
-            super().put(key, value)
 
 
 @dataclass
@@ -63,7 +53,7 @@ def request(whole: bool) -> pb.PlanRequest:
 def wrong_sizes(nodes: int, types: int, whole: bool, best: float = 0.0) -> Replacing:
     """Return a cluster of Karpenter's fake types, hardly used."""
     made = build_snapshot(decode_objects(objects(cluster(nodes, types, 1, 0.0)))).snapshot
-    return Replacing(NewSearches(canonicalize(made)), request(whole), best)
+    return Replacing(CachedSnapshot(canonicalize(made)), request(whole), best)
 
 
 def with_more_groups(given: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapshot:
@@ -89,7 +79,7 @@ def large(whole: bool, share: float = 0.05) -> Replacing:
     made = with_more_groups(snapshot(LARGE))
     asked = request(whole)
     asked.settings.replacement.min_saving_share = share
-    return Replacing(NewSearches(canonicalize(made)), asked)
+    return Replacing(CachedSnapshot(canonicalize(made)), asked)
 
 
 def steady(nodes: int, types: int) -> Replacing:

@@ -22,10 +22,10 @@ from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.service.concurrency import ThreadLanes
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert
-from trimtab.planner.snapshot.caches import WRITE_ALWAYS, KeyedCache, SnapshotCache
+from trimtab.planner.snapshot.caches import SnapshotCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -39,8 +39,8 @@ THREAD_LANES = ThreadLanes()
 class Deciding:
     """A cluster with its simulation, and the last answer's state.
 
-    cache, encodings : as the service has them, for a snapshot that it has seen before; without, each request is
-    the first; now_ns : moment of the next request.
+    cache : as the service has it, for a snapshot that it has seen before; without, each request is the first;
+    now_ns : moment of the next request.
     """
 
     cluster: Snapshot
@@ -48,14 +48,13 @@ class Deciding:
     settings: ScaleDownSettings
     state: pb.ScaleDownState | None
     cache: SnapshotCache | None = None
-    encodings: KeyedCache = WRITE_ALWAYS
     now_ns: int = NOW_NS
 
     def request(self) -> ScaleDownRequest:
         cache = self.cache or CachedSnapshot(self.cluster)
         this = Round(
             self.cluster, lambda *_: self.simulation, self.now_ns,
-            work=Work(cache=cache, encodings=self.encodings, parallel=THREAD_LANES),
+            work=Work(cache=cache, parallel=THREAD_LANES),
         )  # fmt: skip
         return ScaleDownRequest(this, self.settings, self.state)
 
@@ -65,7 +64,6 @@ def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = 
     made = Deciding(cluster, build_simulation(cluster), settings, None)
     if steady:
         made.cache = CachedSnapshot(cluster)
-        made.encodings = VersionCache(1 << 28).parts(CacheScope("", ""))
         made.state = decide_scale_down(made.request()).state
         revert(made.simulation.state, 0)
     return made

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
-from trimtab.clients.cli.output import note
+from trimtab.clients.cli.live.rounds_reader import Recorded, RecordedClusters, read_recording, read_rounds
+from trimtab.clients.cli.output import note, notes_collected
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.report.history.nodes import Pods, RecordedNodes
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
@@ -26,7 +26,6 @@ from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
 from trimtab.clients.simulation.drains import MOST_DRAINS
 from trimtab.clients.simulation.measurements import SlackUse
-from trimtab.common.deltas import Application
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.places import shortfalls
 from trimtab.v1 import plan_pb2
@@ -171,16 +170,9 @@ def last_cluster(path: Path, round_count: int, max_input_bytes: int = MAX_INPUT_
     """Return the cluster of the last of some rounds that `read_history` has read: of a damaged file, which cannot be
     read to its end.
     """
-    cluster: Application | None = None
-    with open_input(path) as file:
-        found = (one for one in read_rounds(str(path), file, max_input_bytes) if not isinstance(one, OptionChoice))
-        for one in islice(found, round_count):
-            if one.update.snapshot is not None:
-                cluster = Application(one.update.snapshot)
-            elif cluster is not None and one.update.delta is not None:
-                cluster.add(one.update.delta)
-    assert cluster is not None, "there are rounds"
-    return cluster.result()
+    with notes_collected():
+        rounds = read_recording(path, max_input_bytes)
+    return RecordedClusters(rounds).at(round_count - 1)
 
 
 class _HistoryReader:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, prefetch, widened
+from trimtab.planner.drainability.kernels.limits import BLOCKED, NodeLimits, over_budget, over_limit, spend
 from trimtab.planner.placement.kernels.search import REMEMBERED, Search, destination_of, has_room_left
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, remove_from_topology, revert
@@ -24,30 +25,12 @@ from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
 
 ACCEPTED = 0
-MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20
-"""Outcomes, as `UnremovableReason.Code`."""
+NO_PLACE, DESTINATION, NOT_EVALUATED = 14, 19, 20
+"""Outcomes, as `UnremovableReason.Code`, beside those of limits."""
 
 EVALUATED, MOVED, TAKEN = 2, 3, 4
 """Positions in `DrainProblem.counts` after those of a search; TAKEN counts accepted nodes."""
 COUNTS = 5
-
-
-class DisruptionsLeft(NamedTuple):
-    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place."""
-
-    offsets: Int64
-    budgets: Int32
-    needs: UInt8
-    left: Int64
-
-
-class Minimums(NamedTuple):
-    """Minimums. group : int32[N]; amount : int64[N, Q]; group_left : int64[G+1], amount_left : int64[Q], in place."""
-
-    group: Int32
-    group_left: Int64
-    amount: Int64
-    amount_left: Int64
 
 
 @by_reference()
@@ -64,8 +47,7 @@ class DrainProblem(NamedTuple):
     pods: Int32
     hint: Int32
     search: Search
-    budgets: DisruptionsLeft
-    limits: Minimums
+    limits: NodeLimits
     incoming_count: Int32
     first_incoming: Int32
     next_incoming: Int32
@@ -74,51 +56,6 @@ class DrainProblem(NamedTuple):
     destination: Int32
     counts: Int64
     accepted: Int32
-
-
-@inner_kernel
-def over_budget(problem: DrainProblem, node: int) -> int:
-    """Use up the budgets of the pods of a node; return -1, or the first pod whose budget does not suffice, with nothing
-    used up.
-    """
-    use_up(problem, node, widened(1))
-    blocking_pod = first_lacking(problem, node)
-    if blocking_pod >= 0:
-        use_up(problem, node, widened(-1))
-    return blocking_pod
-
-
-@inner_kernel
-def use_up(problem: DrainProblem, node: int, times: int) -> None:
-    """Subtract from the budgets the disruptions of moving the pods of a node; -1 times adds them back."""
-    under = problem.budgets
-    for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = widened(problem.pods[row])
-        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            under.left[under.budgets[pair]] -= times * widened(under.needs[pair])
-
-
-@inner_kernel
-def first_lacking(problem: DrainProblem, node: int) -> int:
-    """Return the first pod of a node that uses a budget of which too much is used up, -1 if none."""
-    under = problem.budgets
-    for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = widened(problem.pods[row])
-        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            if under.needs[pair] > 0 and under.left[under.budgets[pair]] < 0:
-                return int(pod)
-    return -1
-
-
-@inner_kernel
-def over_limit(limits: Minimums, node: int) -> int:
-    """Return the reason why the minimums keep a node, 0 if they do not."""
-    if limits.group_left[limits.group[node]] <= 0:
-        return MIN_SIZE
-    for q in range(len(limits.amount_left)):
-        if 0 < limits.amount[node, q] > limits.amount_left[q]:
-            return MINIMUM
-    return 0
 
 
 @copied_kernel
@@ -231,58 +168,27 @@ def try_candidate(sim: SimulationState, problem: DrainProblem, node: int) -> int
 @copied_kernel
 def evaluate_candidate(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Return the outcome of a candidate: kept by a limit, by a budget, for lack of places, or accepted and recorded."""
-    limits = problem.limits
-    outcome = over_limit(limits, node)
+    outcome = over_limit(problem.limits, node)
     if outcome != 0:
         return outcome
     problem.counts[EVALUATED] += 1
-    blocking_pod = over_budget(problem, node)
+    blocking_pod = over_budget(problem.limits, node)
     if blocking_pod >= 0:
         problem.blocking_pod[node] = blocking_pod
         return BLOCKED
     outcome = try_candidate(sim, problem, node)
-    if outcome != ACCEPTED:
-        use_up(problem, node, widened(-1))
-        return outcome
-    accept(problem, node)
-    return ACCEPTED
+    if outcome == ACCEPTED:
+        accept(problem, node)
+    return outcome
 
 
 @inner_kernel
 def accept(problem: DrainProblem, node: int) -> None:
-    """Record that a node goes, and subtract it from the amounts above the minimums."""
-    limits = problem.limits
-    limits.group_left[limits.group[node]] -= 1
-    for q in range(len(limits.amount_left)):
-        limits.amount_left[q] -= limits.amount[node, q]
+    """Record that a node goes, and subtract it from what is left of limits."""
+    spend(problem.limits, node, widened(1))
     problem.accepted[problem.counts[TAKEN]] = node
     problem.counts[TAKEN] += 1
     problem.outcome[node] = ACCEPTED
-
-
-@kernel
-def cap_needs(offsets: Int64, pods: Int32, under: DisruptionsLeft, most: Int64, used: Int64, needs: UInt8) -> int:
-    """Write needs : uint8 of pods to move, those of `under` but for pods of a node beyond what a budget ever allows at
-    once, most : int64[B]: such a node needs all of it, and its pods are evicted one after the other. Where `most` is 0,
-    all needs stay. offsets : int64[N+1] into pods : int32[M], node by node; used : int64[B] zeros, as in the end.
-    Return how many needs were dropped. O(pairs of these pods).
-    """
-    dropped = 0
-    for node in range(len(offsets) - 1):
-        for row in range(offsets[node], offsets[node + 1]):
-            pod = widened(pods[row])
-            for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-                budget = widened(under.budgets[pair])
-                if under.needs[pair] > 0:
-                    used[budget] += 1
-                    if 0 < most[budget] < used[budget]:
-                        needs[pair] = 0
-                        dropped += 1
-        for row in range(offsets[node], offsets[node + 1]):
-            pod = widened(pods[row])
-            for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-                used[under.budgets[pair]] = 0
-    return dropped
 
 
 @kernel
@@ -306,7 +212,7 @@ def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bo
     for row in range(len(nodes)):
         node = widened(nodes[row])
         kept = problem.incoming_count[node] > 0 or over_limit(problem.limits, node) != 0
-        if kept or over_budget(problem, node) >= 0:
+        if kept or over_budget(problem.limits, node) >= 0:
             revert(sim, fork)
             return False
         accept(problem, node)
@@ -346,7 +252,6 @@ def fetch(sim: SimulationState, problem: DrainProblem, node: int) -> None:
     """Request the data of the pods that a node has to move."""
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
-        prefetch(problem.budgets.offsets, pod)
         prefetch(problem.hint, pod)
         prefetch(problem.destination, pod)
         prefetch(problem.next_incoming, pod)

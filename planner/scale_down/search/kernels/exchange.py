@@ -13,8 +13,9 @@ Source: own; guided ejection is by Nagata and Bräysy (2009), for routes of vehi
 from typing import Final, NamedTuple
 
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.drainability.kernels.limits import all_may_leave
 from trimtab.planner.model.tuning import LOOKS_A_CHECK
-from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, first_lacking, over_limit, unlink, use_up
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, unlink
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, revert
 from trimtab.planner.simulation.kernels.checks import fits_counters
 from trimtab.planner.simulation.state import OPEN, SimulationState
@@ -56,7 +57,7 @@ def pack_nodes(
     first in search order of equal ones; both 0 = the first that fits. tries : how many times pods may be displaced;
     work : int64[1] += nodes looked at. The simulation and the problem are left unchanged. O((M + tries) · N).
     """
-    if not _is_allowed(problem, nodes):
+    if not all_may_leave(problem.limits, nodes):
         return NOT_ALLOWED
     before = mark(sim)
     for row in range(len(nodes)):
@@ -107,32 +108,6 @@ def pack_nodes(
     for row in range(len(moved.pods)):
         destination[moved.pods[row]] = moved.at[row]
     return UNPLACED if waiting > 0 else PACKED
-
-
-@copied_kernel
-def _is_allowed(problem: DrainProblem, nodes: Int32) -> bool:
-    """Return whether budgets and minimums allow all nodes to go at the same time."""
-    limits, allowed, taken = problem.limits, True, 0
-    for row in range(len(nodes)):
-        node = widened(nodes[row])
-        if over_limit(limits, node) != 0:
-            allowed = False
-            break
-        limits.group_left[limits.group[node]] -= 1
-        for q in range(len(limits.amount_left)):
-            limits.amount_left[q] -= limits.amount[node, q]
-        use_up(problem, node, widened(1))
-        taken += 1
-    for row in range(taken):
-        if allowed and first_lacking(problem, widened(nodes[row])) >= 0:
-            allowed = False
-    for row in range(taken):
-        node = widened(nodes[row])
-        limits.group_left[limits.group[node]] += 1
-        for q in range(len(limits.amount_left)):
-            limits.amount_left[q] += limits.amount[node, q]
-        use_up(problem, node, widened(-1))
-    return allowed
 
 
 @inner_kernel

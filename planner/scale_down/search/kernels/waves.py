@@ -4,10 +4,6 @@ The pods of nodes that go later are put where they will go, so that no other nod
 that would receive them. Afterwards they are put back on their nodes. What room the waves leave is known only then.
 Source: own.
 
-The wave in which each node of a set goes: the first in which disruption budgets allow its evictions with the others
-of that wave. Waves are filled one after the other, each with the nodes in the given order that still fit.
-Source: own; first fit, as in bin packing.
-
 Checks whether the scheduler can place all moved pods at their destinations in some order, with all of them evicted.
 
 It is not enough that every pod fits in the end: two pods may each fit only because the other one is already there. So
@@ -16,22 +12,18 @@ closed but still there, and are put back in rounds, each as soon as it fits. Nod
 Source: own; the scheduler's view while nodes are drained in parallel.
 """
 
-from typing import NamedTuple
-
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     TAKEN,
     DrainProblem,
-    first_lacking,
     fits_in_the_end,
     record_incoming,
     unlink,
-    use_up,
 )
 from trimtab.planner.simulation.kernels import fits, mark, place, remove, revert
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 
 
 @kernel
@@ -90,47 +82,6 @@ def forget_incoming(problem: DrainProblem, pod: int) -> None:
     problem.destination[pod] = -1
     problem.incoming_count[node] -= 1
     unlink(problem.first_incoming, problem.next_incoming, node, pod)
-
-
-NOT_YET = 0
-
-
-class WaveBudgets(NamedTuple):
-    """now, refilled : int64[B] disruptions that budgets allow in the first wave, and in each later one."""
-
-    now: Int64
-    refilled: Int64
-
-
-@kernel
-def number_waves(problem: DrainProblem, nodes: Int32, budgets: WaveBudgets, most: int, wave: Int32) -> bool:
-    """Write the wave : int32[K], from 1, in which each node : int32[K] goes; return whether `most` waves suffice.
-
-    All pods of a node are evicted at once. Of the problem, only what is left of budgets is written; it is of no use
-    afterwards. O(waves · (budgets + pods)).
-    """
-    left = problem.budgets.left
-    wave[:] = NOT_YET
-    waiting = len(nodes)
-    for number in range(1, most + 1):
-        if waiting == 0:
-            break
-        before = waiting
-        for budget in range(len(left)):
-            left[budget] = budgets.now[budget] if number == 1 else budgets.refilled[budget]
-        for row in range(len(nodes)):
-            if wave[row] != NOT_YET:
-                continue
-            node = widened(nodes[row])
-            use_up(problem, node, widened(1))
-            if first_lacking(problem, node) >= 0:
-                use_up(problem, node, widened(-1))
-                continue
-            wave[row] = number
-            waiting -= 1
-        if waiting == before and number > 1:
-            break
-    return bool(waiting == 0)
 
 
 @kernel

@@ -1,6 +1,5 @@
 """The greedy loop in plain Python: every node is checked for every pod, a fork is a copy of the cluster."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.reference.simulation.checks import fits
@@ -186,19 +185,3 @@ class Loop:
         free = {name: row.allocatable.get(name, 0) - sum(one.get(name, 0) for one in requests) for name in self.mix}
         wanted = dict(self.cluster.pods[pod].spec.requests)
         return float(wanted.get(other, 0)) * float(free[scarce]) <= float(wanted.get(scarce, 0)) * float(free[other])
-
-
-def capped_needs(moving: list[list[int]], needs: dict[int, list[tuple[int, int]]], most: list[int]) -> list[int]:
-    """Return the needs of all pairs, pod by pod, in which no node needs more of a budget than `most`, if that is not 0.
-
-    moving : pods to move by node.
-    """
-    kept = {pod: [need for _, need in pairs] for pod, pairs in needs.items()}
-    for pods in moving:
-        used = Counter[int]()
-        for pod in pods:
-            for at, (budget, need) in enumerate(needs[pod]):
-                used[budget] += need > 0
-                if need and 0 < most[budget] < used[budget]:
-                    kept[pod][at] = 0
-    return [need for pod in sorted(kept) for need in kept[pod]]

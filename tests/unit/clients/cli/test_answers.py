@@ -200,9 +200,10 @@ def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -
 
 def test_explanations_are_documents_too(trimtab: Run, cluster: Path) -> None:
     node = trimtab("explain", cluster, "node/n3", "-o", "json").document()
-    assert (node["removable"], node["verdict"]["blockingPod"]) == (False, "default/bare")
+    assert (node["verdict"]["fate"], node["verdict"]["blockingPod"]) == ("STAYS", "default/bare")
     pod = trimtab("explain", cluster, "pod/default/waiting", "-o", "json").document()
-    assert [(one["reason"], len(one["nodes"])) for one in pod["refusals"]] == [("INSUFFICIENT_RESOURCES", 3)]
+    assert [one["reasons"] for one in pod["fit"]["nodes"]] == 3 * [["INSUFFICIENT_RESOURCES"]]
+    assert any(one.get("lead") == "Pod default/waiting" for one in pod["blocks"])
 
 
 def test_every_node_is_in_exactly_one_list_on_every_recording(trimtab: Run) -> None:

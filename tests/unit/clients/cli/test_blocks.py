@@ -14,10 +14,12 @@ from rich.console import Console
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.builders.demo import ready, shot
 from tests.builders.replacement import WEB, group, web
 from tests.builders.screens import cluster_objects, planned
-from trimtab.clients.cli import advise, fit
-from trimtab.clients.cli.advice import advice_beside
+from trimtab.clients.cli import printing
+from trimtab.clients.cli.advice import advice_options
+from trimtab.clients.cli.answers.actuation import status_blocks
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.page import plan_page
 from trimtab.clients.cli.blocks import (
@@ -36,17 +38,19 @@ from trimtab.clients.cli.blocks import (
     Table,
     plain_text,
 )
-from trimtab.clients.cli.explain import command
+from trimtab.clients.cli.demo.burst import DemoBurst
+from trimtab.clients.cli.demo.evidence import Witness
+from trimtab.clients.cli.demo.loop import Crash, Story
+from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
+from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.page import rendered
-from trimtab.clients.cli.rightsize import command as rightsize
 from trimtab.clients.cli.several_clusters import PlannedCluster, clusters_page
 from trimtab.clients.cli.simulate import command as simulate
 from trimtab.clients.cli.sources import ClusterInput
 from trimtab.clients.cli.terminal import print_page, table_on_terminal
-from trimtab.clients.cluster_view import ClusterView
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
 D = plan_pb2.Decision
@@ -56,16 +60,10 @@ def asked(folder: Path, objects: list[object], *decisions: "D.Code.ValueType", p
     """Return the answer of a planner, with advice, all rows shown."""
     file = folder / "prices.csv"
     file.write_text(prices)
-    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(file,) if prices else ())
-    request = options.request()
-    request.decisions.extend(decisions)
-    snapshot = options.cluster(request)
-    view = ClusterView(snapshot)
+    options = CommandOptions((listed(folder, *objects),), now=NOW, prices=(file,) if prices else (), verbose=True)
+    asked = options.ask(decisions)
     with open_planner(None) as planner:
-        response = planner.plan(snapshot, request)
-        advice = advice_beside(planner, view, request, response, None)
-    now_ns, given = request.now.ToNanoseconds(), options.prices_of_file
-    return PlanAnswer(response, view, request.settings, now_ns, True, given, advice=advice)
+        return asked.plan(planner, advice_options(is_brief=True))
 
 
 def replaced(folder: Path) -> PlanAnswer:
@@ -144,8 +142,24 @@ def several(folder: Path) -> AnswerPage:
     return clusters_page([one, other, failed], with_pictures=True)
 
 
+def demo(answer: PlanAnswer) -> AnswerPage:
+    """Return all that the demo says of a cluster in which a node was removed, and of an actuator that is at work."""
+    before = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2"))
+    after = shot(k8s.node("n2"), ready("c", "n2"), ready("b", "n2"))
+    burst = DemoBurst(after, before, after, peak_answer=answer, grown={"a": (1, 3)}, price_per_hour=4.5, served_s=7.0)
+    crash = Crash(frozenset({"n1"}), 1, 2.5)
+    ended = {"n1": actuator_pb2.NodeDeletion(node="n1", state=actuator_pb2.DeletionState.DELETED)}
+    story = Story(before, after, Witness(before), {"n1"}, ended, [answer], crash, answer, burst)
+    told = (compared_with_recorded(answer, RecordedAnswers("Cluster Autoscaler 1.36", 9, 1, 2.0, 3)),)
+    status = actuator_pb2.ActuatorStatus(recent_evictions=[{"namespace": "shop", "name": "web-1", "node": "n1"}])
+    status.deletions.add(node="n1", drain=True, state=actuator_pb2.DeletionState.DRAINING, pods_total_count=4)
+    status.node_groups.add(id="a", instance_count=3, target_size=5, max_size=9, price_per_hour=0.5)
+    status.replacements.add(stage=actuator_pb2.ReplacementStage.DONE, achieved_saving_per_hour=0.75)
+    return AnswerPage("Demo", (*first_answer(answer), *told, *judge(story).blocks, *status_blocks(status, 60.0)))
+
+
 def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("a", "b", "c")]
+    folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for one in folders:
         one.mkdir()
     decision = RecordedDecision("d-1", "2026-03-01", "scale-up", "pool-a grows", (("cost", "0.50 an hour more"),))
@@ -154,6 +168,7 @@ def test_every_text_of_every_question_is_on_the_terminal_and_on_the_page(tmp_pat
         plan_page(replaced(folders[0]), with_pictures=True),
         plan_page(blocked(folders[1]), with_pictures=True),
         several(folders[2]),
+        demo(blocked(folders[3])),
         AnswerPage(
             "Over time", (DecisionList("Decisions", (decision,)), Chart("Pending pods", "Between 0 and 3.", "{}"))
         ),
@@ -206,7 +221,7 @@ def test_every_command_prints_blocks_with_the_same_texts_on_the_terminal_and_on_
         printed.append(page)
         print_page(console, page, verbose=verbose)
 
-    for module in (advise, command, fit, rightsize, simulate):
+    for module in (printing, simulate):
         monkeypatch.setattr(module, "print_page", take)
     (tmp_path / "other").mkdir()
     files = {

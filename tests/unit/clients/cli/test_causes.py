@@ -7,7 +7,7 @@ import pytest
 from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_sentences
+from trimtab.clients.cli.explain.pods import ShownRefusal, explain_pod, pod_sentences
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -128,7 +128,6 @@ def test_a_node_that_fits_but_is_not_ready_is_named_as_such() -> None:
     explanation = explain_pod(view, pod_of(view, "default/p1"), answer)
     assert (explanation.fits, explanation.not_ready) == (("n1", "n2"), ("n2",))
     assert "Not ready, so no plan moves a pod there" in "\n".join(map(plain_text, pod_sentences(explanation)))
-    assert pod_document(explanation)["fitsNotReady"] == ["n2"]
 
 
 def explained() -> tuple[ClusterView, planner_pb2.CheckFitResponse]:
@@ -142,18 +141,10 @@ def explained() -> tuple[ClusterView, planner_pb2.CheckFitResponse]:
 
 def test_a_pod_is_explained_by_reason_and_cause() -> None:
     view, answer = explained()
-    document = pod_document(explain_pod(view, pod_of(view, "default/p1"), answer))
-    assert document["fits"] == ["n1"]
-    assert document["refusals"] == [
-        {
-            "reason": "INSUFFICIENT_RESOURCES",
-            "nodes": ["n2", "n3"],
-            "causes": [
-                {"cause": "wants 3 cores, 1 core free", "nodes": ["n2"]},
-                {"cause": "wants 3 cores, 2 cores free", "nodes": ["n3"]},
-            ],
-        }
-    ]
+    found = explain_pod(view, pod_of(view, "default/p1"), answer)
+    assert found.fits == ("n1",)
+    causes = (("wants 3 cores, 1 core free", ("n2",)), ("wants 3 cores, 2 cores free", ("n3",)))
+    assert found.refusals == (ShownRefusal("INSUFFICIENT_RESOURCES", ("n2", "n3"), causes),)
 
 
 def test_the_explanation_reads_as_text() -> None:
@@ -172,15 +163,12 @@ def test_a_pod_with_claims_is_explained_by_claim_request_and_pool_once_for_alike
     for name, reason in reasons.items():
         node = answer.nodes.add(node=name, reasons=[Reason.DEVICES_NOT_AVAILABLE])
         node.devices.add(claim="gpu", request="main", driver="d", pool=f"pool-{name}", reason=reason)
-    (refusal,) = pod_document(explain_pod(view, pod_of(view, "default/p1"), answer))["refusals"]
-    assert (refusal["reason"], refusal["nodes"]) == ("DEVICES_NOT_AVAILABLE", ["n1", "n2", "n3"])
-    assert refusal["causes"] == [
-        {"cause": "claim gpu, request main: devices are in use in pools such as pool-n1", "nodes": ["n1", "n2"]},
-        {
-            "cause": "claim gpu, request main: devices have taints that it does not tolerate in pool pool-n3",
-            "nodes": ["n3"],
-        },
-    ]
+    (refusal,) = explain_pod(view, pod_of(view, "default/p1"), answer).refusals
+    assert (refusal.reason, refusal.nodes) == ("DEVICES_NOT_AVAILABLE", ("n1", "n2", "n3"))
+    assert refusal.causes == (
+        ("claim gpu, request main: devices are in use in pools such as pool-n1", ("n1", "n2")),
+        ("claim gpu, request main: devices have taints that it does not tolerate in pool pool-n3", ("n3",)),
+    )
 
 
 def test_topology_spread_names_the_domain_with_the_fewest_pods_and_what_lowers_it() -> None:

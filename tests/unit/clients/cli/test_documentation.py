@@ -385,22 +385,18 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(directory)
-    first, second, third = [
+    first, second = [
         one.text for one in blocks("python") if one.page == "docs/call-it.md" and "import grpc" not in one.text
-    ][:3]
+    ][:2]
     exec(compile(first, "call-it.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")
+    assert printed[0].startswith("26 of 60 nodes can go (43 %). That saves 12.13 of 28.53 an hour")
     assert any(line.startswith("If the utilization threshold were") for line in printed)
     assert "127.0.0.1:8085" in second
-    assert "127.0.0.1:8085" in third
     with make_shell() as shell:
         capsys.readouterr()
         exec(compile(second.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
-        assert "Plan: 28 of 60 nodes can go" in capsys.readouterr().out
-        exec(compile(third.replace("127.0.0.1:8085", shell.address), "call-it.md", "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
-    assert sum(" GOES_" in line for line in printed) == 26
+        assert "28 of 60 nodes can go" in capsys.readouterr().out
 
 
 def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:
@@ -410,16 +406,6 @@ def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]
     # The actuator's log is on stdout too.
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("n1 ")]
     assert printed == ["n1 accepted", "n1 DELETED"]
-
-
-def test_the_example_of_recordings_reads_what_it_wrote(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(directory)
-    (example,) = [block.text for block in blocks("python") if "RecordingWriter" in block.text]
-    exec(compile(example, "call-it.md", "exec"), {})
-    *_, snapshot = capsys.readouterr().out.splitlines()
-    assert snapshot == "snapshot 60"
 
 
 def test_the_simulation_example_holds() -> None:

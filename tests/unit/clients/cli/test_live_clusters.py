@@ -150,9 +150,10 @@ def test_clusters_are_summed_and_sorted_by_what_they_save(trimtab: Run, tmp_path
     asked = ("plan", "--cluster", f"small={small}", "--cluster", f"large={large}", *SOME)
     answer = trimtab(*asked, "-o", "json").document()
     assert [one["name"] for one in answer["clusters"]] == ["large", "small"]
-    assert [one["savedPerMonth"] for one in answer["clusters"]] == [9 * 0.25 * 730, 2 * 0.5 * 730]
+    assert [one["plan"]["summary"]["savedPerMonth"] for one in answer["clusters"]] == [9 * 0.25 * 730, 2 * 0.5 * 730]
     sums = answer["total"]
-    assert (sums["nodes"], sums["removed"], sums["pricePerHour"], sums["savedPerMonth"]) == (11, 11, 3.25, 3.25 * 730)
+    assert (sums["now"]["nodeCount"], sums["removedNodeCount"]) == (11, 11)
+    assert (sums["now"]["pricePerHour"], sums["savedPerMonth"]) == (3.25, 3.25 * 730)
     for one, file in (("small", small), ("large", large)):
         alone = trimtab("plan", "--no-advice", file, *SOME, "-o", "json").document()
         assert next(row for row in answer["clusters"] if row["name"] == one)["plan"] == alone
@@ -167,12 +168,12 @@ def test_assumed_prices_are_in_no_sum_with_known_ones(trimtab: Run, tmp_path: Pa
     unpriced = listed(tmp_path, *nodes, k8s.node_group("a", 0, 40, selector={"pool": "a"}), name="unpriced.json")
     asked = ("plan", "--cluster", f"unpriced={unpriced}", *SOME)
     answer = trimtab(*asked, "--cluster", f"small={small}", "-o", "json").document()
-    assert [(one["name"], bool(one["assumption"])) for one in answer["clusters"]] == [
+    assert [(one["name"], bool(one["plan"]["summary"]["assumption"])) for one in answer["clusters"]] == [
         ("small", False),
         ("unpriced", True),
     ]
     sums = answer["total"]
-    assert (sums["pricePerHour"], sums["savedPerMonth"], sums["nodesWithoutPrice"]) == (1.0, 730.0, 30)
+    assert (sums["now"]["pricePerHour"], sums["savedPerMonth"], sums["now"]["unpricedNodeCount"]) == (1.0, 730.0, 30)
     out = " ".join(trimtab(*asked, "--cluster", f"small={small}").out.split())
     assert "That saves 1.00 of 1.00 an hour (100 %), 730 a month; 30 nodes without a price." in out
     assert "* assumed: 0.03 a core" in out
@@ -187,7 +188,11 @@ def test_a_cluster_may_have_several_files_and_stand_beside_files_without_a_name(
     groups = listed(tmp_path, group(), name="g.json")
     parts = ("--cluster", f"third={nodes}", "--cluster", f"third={groups}", "--cluster", f"l={large}")
     answer = trimtab("plan", "--no-advice", small, *parts, *SOME, "-o", "json").document()
-    assert {one["name"]: one["nodes"] for one in answer["clusters"]} == {"small": 2, "third": 1, "l": 9}
+    assert {one["name"]: one["plan"]["summary"]["now"]["nodeCount"] for one in answer["clusters"]} == {
+        "small": 2,
+        "third": 1,
+        "l": 9,
+    }
 
 
 @pytest.mark.parametrize(

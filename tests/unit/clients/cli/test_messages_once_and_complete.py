@@ -6,7 +6,8 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from trimtab.clients.cli.output import Format, print_document
+from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.printing import print_document
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
 QUICK = "scaleDown: {unneededTime: 0s}\n"

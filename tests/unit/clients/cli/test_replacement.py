@@ -194,9 +194,8 @@ def test_the_explanation_of_a_node_says_by_what_and_when_it_is_replaced(
     assert "It stays" not in text
     assert "The wave begins once the pods of wave 1 run again." in text
     assert "2 pods → small#3" in text
-    document = trimtab("explain", cluster, "node/l3", *options, "-o", "json").document()["replacement"]
-    assert (document["wave"], document["leaving"]["node"]) == (2, "l3")
-    assert [one["name"] for one in document["newNodes"]] == ["small#2", "small#3"]
+    verdict = trimtab("explain", cluster, "node/l3", *options, "-o", "json").document()["verdict"]
+    assert (verdict["fate"], verdict["wave"], verdict["replacedBy"]) == ("REPLACED", 2, ["small#2", "small#3"])
 
 
 def test_the_explanation_of_a_node_names_the_condition_that_keeps_it_and_what_that_costs(
@@ -208,16 +207,16 @@ def test_the_explanation_of_a_node_names_the_condition_that_keeps_it_and_what_th
         "Pod default/k is in the way. "
         "Without that condition, replacing it alone would save at most 0.60 USD an hour, 438 a month."
     ) in text
-    document = trimtab("explain", cluster, "node/k0", *options, "-o", "json").document()["replacement"]
-    assert (document["wave"], document["kept"]["reason"]) == (0, "NODE_NOT_REMOVABLE")
+    verdict = trimtab("explain", cluster, "node/k0", *options, "-o", "json").document()["verdict"]
+    assert (verdict["wave"], verdict["notReplaced"]["reason"]) == (0, "NODE_NOT_REMOVABLE")
 
 
 def test_an_explanation_asks_for_replacement_only_where_the_price_of_the_node_is_known(
     trimtab: Run, cluster: Path, tmp_path: Path
 ) -> None:
-    assert "replacement" in trimtab("explain", cluster, "node/k0", *NOW, "-o", "json").document()
+    assert "notReplaced" in trimtab("explain", cluster, "node/k0", *NOW, "-o", "json").document()["verdict"]
     unpriced = listed(tmp_path, WEB, *group("a", "4", "16Gi", None, ["x"]), web("p", "x"), name="unpriced.json")
-    assert "replacement" not in trimtab("explain", unpriced, "node/x", *NOW, "-o", "json").document()
+    assert "notReplaced" not in trimtab("explain", unpriced, "node/x", *NOW, "-o", "json").document()["verdict"]
 
 
 def test_the_page_shows_money_waves_the_frontier_and_what_keeps_nodes(

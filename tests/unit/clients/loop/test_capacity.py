@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trimtab.clients.loop.capacity import ToldRequests, all_splits
 from trimtab.clients.loop.events import event_document
-from trimtab.clients.loop.request_events import RequestEvents
+from trimtab.clients.loop.growth_events import RequestEvents
 from trimtab.clients.loop.rounds import RoundResult, deletion_order
 from trimtab.v1 import actuator_pb2, plan_pb2
 

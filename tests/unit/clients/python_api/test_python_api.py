@@ -70,13 +70,11 @@ def test_a_plan_has_the_answer_as_attributes(priced: Path) -> None:
     assert (grown.node_group, grown.new_size - grown.current_size, grown.pods) == ("a", 1, ("default/waiting",))
 
 
-def test_the_text_of_a_plan_is_a_summary(priced: Path) -> None:
-    assert repr(api.plan(priced, now=NOW, settings=QUICK)).splitlines() == [
-        "Plan: 1 of 2 nodes can go (50 %), saving 2.00 of 4.00 an hour, 1,460 a month",
-        "  node group a grows 2 → 3 for 1 pod",
-        "  n1 goes: 2 % used, 1 pod to move, 2.00 an hour",
-        "  1 stays: a pod keeps data on the node (emptyDir or hostPath)",
-    ]
+def test_the_text_of_a_plan_is_what_the_command_prints(trimtab: Run, priced: Path) -> None:
+    text = repr(api.plan(priced, now=NOW, settings=QUICK))
+    done = trimtab("plan", priced, "--now", NOW, "--no-advice", "--set", "scaleDown.unneededTime=0s")
+    assert text.splitlines() == [line.rstrip() for line in done.out.splitlines()]
+    assert "1 of 2 nodes can go (50 %). That saves 2.00 of 4.00 an hour (50 %), 1,460 a month." in text
 
 
 def test_a_plan_is_the_one_that_the_command_prints(trimtab: Run, priced: Path) -> None:
@@ -181,41 +179,21 @@ def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
     assert not [line for line in found if line.startswith("script")], done.stdout
 
 
-def test_the_replacement_part_is_values_with_a_summary(tmp_path: Path) -> None:
+def test_the_replacement_part_is_the_message_and_stands_in_the_text(tmp_path: Path) -> None:
     names = ["l0", "l1"]
     pods = [web(f"{name}-{i}", name) for name in names for i in range(4)]
     groups = [*group("large", "16", "64Gi", 1.0, names), *group("small", "4", "16Gi", 0.2)]
     file = listed(tmp_path, WEB, *groups, *pods)
     assert api.plan(file, now=NOW).replacement is None
     plan = api.plan(file, now=NOW, decisions=["replacement"])
-    found = plan.replacement
-    assert isinstance(found, api.PlannedReplacement)
-    (wave,) = found.waves
-    assert ([one.name for one in wave.leaving], [one.name for one in wave.new_nodes]) == (names, ["small#0", "small#1"])
-    assert {pod for one in wave.leaving for pod in one.destinations} == {
+    assert plan.replacement is not None
+    (wave,) = plan.replacement.waves
+    assert ([one.node for one in wave.leaving], [one.name for one in wave.new_nodes]) == (names, ["small#0", "small#1"])
+    (shown,) = plan.as_dict()["replacement"]["waves"]
+    assert {pod for one in shown["leaving"] for pod in one["destinations"]} == {
         f"default/{n}-{i}" for n in names for i in range(4)
     }
-    assert (found.now_per_hour, found.after_scale_down_per_hour) == (2.0, 2.0)
-    assert found.after_per_hour == pytest.approx(0.4)
-    assert found.saving_per_month == pytest.approx(1168.0)
-    assert found.bound_per_hour is not None
-    assert found.bound_per_hour <= 0.4 + 1e-9
-    assert [(one.wave_count, one.chosen, one.stopped_by) for one in found.frontier] == [(1, True, "")]
-    assert repr(found).splitlines() == [
-        "Replacement: 2 nodes by 2 new ones, saving 1.60 of 2.00 an hour (80 %), 1,168 a month",
-        f"  no cluster of these node groups costs less than {found.bound_per_hour:.2f} an hour",
-        "  wave 1: 2 new nodes, then 2 nodes less, 8 pods to move, saving 1.60 an hour",
-    ]
-    assert repr(plan).splitlines()[-3:] == repr(found).splitlines()
-
-
-def test_what_keeps_nodes_from_being_replaced_is_listed_with_its_money(tmp_path: Path) -> None:
-    stays = web("k", "k0", spec={"volumes": [{"name": "v", "emptyDir": {}}]})
-    file = listed(tmp_path, WEB, *group("a", "8", "32Gi", 0.6, ["k0"]), *group("small", "4", "16Gi", 0.2), stays)
-    found = api.plan(file, now=NOW, decisions=["replacement"]).replacement
-    assert found is not None
-    (kept,) = found.kept
-    assert (kept.name, kept.reason, kept.blocking_pod) == ("k0", "NODE_NOT_REMOVABLE", "default/k")
-    assert kept.why == "a pod keeps data on the node (emptyDir or hostPath)"
-    assert kept.saving_per_hour > 0.3
-    assert repr(found).startswith("Replacement: none, no replacement saves enough, or none is possible")
+    assert plan.response.summary.saved_per_month == pytest.approx(1168.0)
+    assert [(one.wave_count, one.chosen, one.stopped_by) for one in plan.replacement.frontier] == [(1, True, 0)]
+    told = "Replacement: 2 nodes leave, 2 new nodes come, in 1 wave. That saves 1.60 of 2.00 an hour (80 %), 1,168 a"
+    assert repr(plan).startswith(told)

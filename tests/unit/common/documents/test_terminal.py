@@ -5,7 +5,8 @@ import json
 import pytest
 import yaml
 
-from trimtab.clients.cli.output import Format, print_document
+from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.printing import print_document
 from trimtab.common.documents.output import is_visible, visible, visible_texts
 
 

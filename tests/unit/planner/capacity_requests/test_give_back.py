@@ -70,7 +70,7 @@ def test_an_error_while_it_is_decided_what_goes_back_leaves_the_answers(monkeypa
     def fails(*_: object) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(loop, "nodes_in_use", fails)
+    monkeypatch.setattr(loop, "UnusedNodes", fails)
     found = planned(came("a"), group(3, "a"), MADE)
     assert (found.outcomes, given_back(found)) == ({"r": "NOT_FOUND"}, ([], {}))
 

@@ -14,7 +14,6 @@ from trimtab.planner.drainability.pod_columns import DrainColumnsKey, Membership
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.round import Work
-from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.inputs import TemplateRequestsKey
 from trimtab.planner.snapshot.decode import canonicalize
@@ -57,7 +56,7 @@ def test_a_delta_keeps_what_it_does_not_touch() -> None:
     owners = {**SMALL.owners, "x": SMALL.owners["x"]._replace(kind="Job")}
     assert lost(with_pods(uid="3")) == {PodDigestsKey()}
     assert lost(with_pods(deletion_cost=3)) == {rating}
-    assert lost(replace(SMALL, owners=owners)) == {columns, ChangingPodsKey(), TemplateRequestsKey()}
+    assert lost(replace(SMALL, owners=owners)) == {columns, TemplateRequestsKey()}
     assert lost(with_pods(node="b")) == {simulation, by_node, use, PodCountsKey()}
     assert lost(replace(SMALL, nodes=SMALL.nodes | {"a": NodeRow(unschedulable=True)})) == {simulation}
     assert membership in lost(with_pods(flags=4))

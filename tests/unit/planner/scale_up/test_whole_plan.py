@@ -8,8 +8,8 @@ from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_
 from tests.builders.scale_up import Outcome, plan, search_budgets
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
-from trimtab.planner.new_nodes import whole_problem
-from trimtab.planner.scale_up import draft, variants, whole_plan
+from trimtab.planner.new_nodes import cheapest_nodes, whole_problem
+from trimtab.planner.scale_up import variants
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))
@@ -32,7 +32,8 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
         asked.append(problem)
         return solve(problem, bounds)
 
-    monkeypatch.setattr(whole_plan, "cheapest_plan", noting)
+    monkeypatch.setattr(cheapest_nodes, "cheapest_plan", noting)
+    monkeypatch.setattr(cheapest_nodes, "single_class_plan", lambda problem: None)
     return asked
 
 
@@ -132,26 +133,6 @@ def test_pods_of_one_kind_that_keep_apart_get_a_node_each(
     found = cheapest([apart(f"apart-{i}", "1") for i in range(4)], [pod(f"any-{i}", "1") for i in range(8)])
     assert sorted(zip(problems[0].pods.tolist(), problems[0].per_node.tolist(), strict=True))[0] == (4, 1)
     assert found.growth == {"small": 4}
-
-
-@pytest.mark.parametrize(("few", "plans"), [pytest.param(1, 1, id="few"), pytest.param(100, 2, id="many")])
-def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewhere(
-    few: int, plans: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-    run = draft.Draft.run
-
-    def noting(one: draft.Draft) -> object:
-        made.append(one.mode)
-        return run(one)
-
-    monkeypatch.setattr(draft.Draft, "run", noting)
-    search_budgets(monkeypatch, packed_groups=0, variant_work=0)
-    monkeypatch.setattr(draft, "FEW_BY_GROUP", few)
-    # The set is unknown, so pods that do not fit together are planned on one node.
-    monkeypatch.setattr(whole_problem, "MOST_SETS", 0)
-    cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])
-    assert made == [draft.PlanMode.WHOLE, draft.PlanMode.BY_GROUP][:plans]
 
 
 def even(name: str, cpu: str, **more: Any) -> Json:

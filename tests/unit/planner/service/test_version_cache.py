@@ -20,7 +20,7 @@ from trimtab.planner.round.round import Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
-from trimtab.planner.snapshot.caches import ContentKey, LatestKey, SnapshotKey, SuccessorKey, size_of
+from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey, SuccessorKey, size_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
@@ -54,13 +54,6 @@ class NamedKey(SnapshotKey[Any]):
 
 class LineKey(SuccessorKey[str]):
     """A key whose value is handed on."""
-
-
-@dataclass(frozen=True)
-class LastKey(LatestKey[str]):
-    """A key of which the latest value is kept."""
-
-    number: int
 
 
 @dataclass(frozen=True)
@@ -138,15 +131,6 @@ def test_what_is_put_is_found_with_the_next_snapshot_until_that_has_its_own() ->
     second.put(key, "second")
     assert (base.find(key), second.find(key)) == ("first", "second")
     assert after(second, cordoned()).find(key) == "second"
-
-
-def test_only_the_latest_value_of_a_kind_is_kept_and_with_its_snapshot_alone() -> None:
-    base = CachedSnapshot(canonicalize(small_cluster()))
-    base.put(LastKey(1), "one")
-    assert (base.find(LastKey(1)), base.find(LastKey(2))) == ("one", None)
-    base.put(LastKey(2), "two")
-    assert (base.find(LastKey(1)), base.find(LastKey(2))) == (None, "two")
-    assert after(base, cordoned()).find(LastKey(2)) is None
 
 
 def test_what_could_not_be_built_is_built_the_next_time() -> None:

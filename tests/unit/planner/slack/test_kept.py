@@ -1,4 +1,4 @@
-"""Room that objects request is encoded once and continued, and a state of slack is read and written as columns."""
+"""A state of slack is read and written as columns, and answers are kept for equal placeholders only."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,45 +8,13 @@ import pytest
 from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import write
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SlackRequest
+from trimtab.planner.model.values import PodRequirements, SlackRequest
 from trimtab.planner.round.round import Work
 from trimtab.planner.service.version_cache import CacheScope, VersionCache
-from trimtab.planner.slack.encode import encoded
-from trimtab.planner.slack.objects import build_object_requests
-from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.slack.state import recall, remember
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.snapshot_pb2 import LabelOperator
-
-WEB = (LabelRequirement("app", LabelOperator.IN, ("web",)),)
-APART = AffinityTerm(WEB, ("default",), None, "kubernetes.io/hostname")
-SPECS = (
-    spec(500),
-    spec(1500, 3),
-    spec(200, node_selector=(("zone", "a"),)),
-    spec(300, pod_anti_affinity=(APART,)),
-    spec(99_000),
-)
-
-
-def test_a_writer_continues_with_the_dictionary_of_another() -> None:
-    first, whole = SpecWriter(), SpecWriter()
-    for writer in (first, whole):
-        assert [writer.spec(one) for one in SPECS[:3]] == [0, 1, 2]
-        assert writer.label_set((("app", "web"),)) == 1
-    before = first.encoded()
-    more = SpecWriter(first)
-    assert [more.spec(SPECS[at]) for at in (1, 3, 4)] == [1, 3, 4]
-    assert more.label_set((("app", "db"),)) == 2
-    found = type(whole.finish()).FromString(more.encoded(before, first))
-    assert [len(one.pod_anti_affinity) for one in found.pod_specs] == [0, 0, 0, 1, 0]
-    strings = [found.strings[at] for at in memoryview(found.label_sets.values).cast("i")]
-    assert strings == ["web", "db"]
-    assert len(set(found.strings)) == len(found.strings)
-    # The first one still writes the same as before.
-    assert [first.spec(one) for one in SPECS[:3]] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("other", [spec(200), spec(500, node_selector=(("pool", "a"),))], ids=["less", "elsewhere"])
@@ -63,17 +31,6 @@ def test_placeholders_for_other_pods_are_written_anew_even_if_their_number_and_n
         assert answers[-1] == plan(snapshot, request, None, Work()).slack
     first, second = ([(one.name, one.node) for one in answer.placeholders] for answer in answers)
     assert first == second
-
-
-def test_sets_behind_kept_ones_leave_these_as_they_are() -> None:
-    one, two = (SlackRequest(f"Pod/a/{name}", "", "a", spec(100), (("app", name),), 1, "1") for name in "ab")
-    kept = encoded(build_object_requests((one,), False).sets)
-    before = kept.dictionary, kept.placeholders
-    both = kept.and_of(build_object_requests((two,), False).sets)
-    assert both.row == {"Pod/a/a": 0, "Pod/a/b": 1}
-    assert both.placeholders[0] == kept.placeholders[0]
-    assert (kept.dictionary, kept.placeholders) == before
-    assert kept.and_of(()) is kept
 
 
 def states(**columns: bytes) -> pb.SlackState:

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,26 +14,11 @@ from tests.builders.snapshots import write
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
-from trimtab.planner.slack.placeholder_sets import PlaceholderSet, size_columns
-from trimtab.planner.slack.places import arrange, placeholder_table
-from trimtab.planner.slack.state import NO_PREVIOUS_SETS
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualRows
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 
 STANDARD = (800, 3435973836)
-
-
-def test_equal_placeholders_are_tried_with_one_scan_over_the_nodes() -> None:
-    busy = {f"p{i:03}": f"n{i % 20:02}" for i in range(100)}
-    snapshot = canonicalize(write(cluster(20, busy)))
-    one = PlaceholderSet("standard", pb.PlaceholderKind.STANDARD, VirtualPod("default", spec(700, 1)), 50, {"cpu": 700})
-    simulation = build_simulation(snapshot, VirtualRows((one.pod,) * 50))
-    wanted = placeholder_table((one,), size_columns((one,)), NO_PREVIOUS_SETS, snapshot)
-    placed = arrange(simulation, wanted, simulation.pod_count, np.ones(20, np.bool_))
-    assert (placed.node >= 0).sum() == 40
-    # Each node is passed once, and each placeholder is tried where it is placed; the last one ends the search.
-    assert placed.tried.tolist() == [20 + 40]
 
 
 def test_after_50_loops_of_churn_only_what_had_to_move_has_moved() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.demo import ready, shot
+from trimtab.clients.cli.blocks import plain_text
 from trimtab.clients.cli.demo.burst import (
     NAMESPACE,
     POD_COUNT,
@@ -14,7 +15,7 @@ from trimtab.clients.cli.demo.burst import (
     complaints,
     replica_set_name,
     running,
-    summary_lines,
+    summary,
     write_workload,
 )
 from trimtab.clients.cli.demo.evidence import ClusterPicture
@@ -71,6 +72,6 @@ def test_growth_of_a_group_in_several_rounds_is_reported_as_one() -> None:
     made.note("compute-a", 6, 9)
     made.note("compute-b", 1, 2)
     made.price_per_hour = 4.08
-    text = " ".join(summary_lines(made))
+    text = " ".join(map(plain_text, summary(made)))
     assert "6 nodes added for 4.08 an hour: compute-a 4 → 9, compute-b 1 → 2." in text
     assert f"{POD_COUNT} of {POD_COUNT} pods ran" in text

@@ -3,7 +3,7 @@
 from tests.builders import kubernetes as k8s
 from tests.builders.gangs import GangRow, gang_snapshot, member, members
 from trimtab.clients.cli.blocks import plain_text
-from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, pod_group_sentences
+from trimtab.clients.cli.explain.gangs import GangExplanation, explain_gang, pod_group_sentences
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -12,19 +12,19 @@ from trimtab.v1 import snapshot_pb2 as pb
 NEW = k8s.node("t", "4")
 
 
-def explained(message: pb.ClusterSnapshot, key: str) -> tuple[list[str], dict[str, object]]:
-    """Return the lines and the document about one group."""
+def explained(message: pb.ClusterSnapshot, key: str) -> tuple[list[str], GangExplanation]:
+    """Return the lines about one group, and what they say."""
     view, request = ClusterView(message), plan_pb2.PlanRequest()
     request.now.seconds = 1_800_000_000
     with open_planner(None) as planner:
         found = explain_gang(planner, view, key, request)
-    return [plain_text(one) for one in pod_group_sentences(view, found)], gang_document(found)
+    return [plain_text(one) for one in pod_group_sentences(view, found)], found
 
 
 def test_of_a_gang_that_can_start_whole_each_place_is_listed_with_its_pods() -> None:
     group = k8s.node_group("a", 0, 3, target=0, template=NEW)
     message = gang_snapshot([GangRow("g", 3)], members("g", 3, "2"), k8s.node("n", "2"), group)
-    lines, document = explained(message, "default/g")
+    lines, found = explained(message, "default/g")
     assert lines == [
         "Pod group default/g starts whole or not at all: at least 3 pods.",
         "Of its pods, 0 are on nodes and 3 wait.",
@@ -32,7 +32,7 @@ def test_of_a_gang_that_can_start_whole_each_place_is_listed_with_its_pods() -> 
         "  2 pods: to a new node of a (default/g-001, default/g-002)",
         "  1 pod: to node n (default/g-000)",
     ]
-    assert document["waiting"] == {
+    assert found.places == {
         "default/g-000": "node n",
         "default/g-001": "a new node of a",
         "default/g-002": "a new node of a",
@@ -42,7 +42,7 @@ def test_of_a_gang_that_can_start_whole_each_place_is_listed_with_its_pods() -> 
 def test_of_a_gang_that_cannot_start_node_groups_are_explained_for_each_kind_of_its_pods() -> None:
     group = k8s.node_group("a", 0, 1, target=0, template=NEW)
     message = gang_snapshot([GangRow("g", 4)], members("g", 3, "2"), member("head", "g", "8"), group)
-    lines, document = explained(message, "default/g")
+    lines, found = explained(message, "default/g")
     assert lines[2].startswith("Gang default/g gets no places: 2 of 4 pods that it needs have no place")
     assert [line.partition(":")[0] for line in lines[3:]] == [
         "No place for 3 pods like default/g-000",
@@ -52,7 +52,7 @@ def test_of_a_gang_that_cannot_start_node_groups_are_explained_for_each_kind_of_
     ]
     assert "(GANG_INCOMPLETE)" in lines[4]
     assert "(INSUFFICIENT_RESOURCES)" in lines[6]
-    assert [one["example"] for one in document["withoutPlace"]] == ["default/g-000", "default/head"]  # type: ignore[attr-defined]
+    assert [one.pod.key for _, one in found.kinds] == ["default/g-000", "default/head"]
 
 
 def test_of_a_gang_that_runs_nodes_are_listed_with_why_they_stay() -> None:
@@ -60,13 +60,13 @@ def test_of_a_gang_that_runs_nodes_are_listed_with_why_they_stay() -> None:
     owner = k8s.replica_set("job", replicas=2)
     pods = [member(f"g-{at}", "g", "3", node=f"n{at}", owner=owner) for at in (1, 2)]
     group = k8s.node_group("a", 0, 3, nodes=["n1", "n2"])
-    lines, document = explained(gang_snapshot([GangRow("g", 2)], pods, nodes, owner, group), "default/g")
+    lines, found = explained(gang_snapshot([GangRow("g", 2)], pods, nodes, owner, group), "default/g")
     assert lines[1] == "Of its pods, 2 are on nodes and 0 wait."
     assert lines[2:] == [
         f"  1 pod: on node {name}, which stays ({reason}) (default/g-{name[1]})"
-        for name, reason in sorted(document["nodesKept"].items())  # type: ignore[attr-defined]
+        for name, reason in sorted(found.kept_reasons.items())
     ]
-    assert document["gang"] is None
+    assert found.result is None
 
 
 def test_a_group_that_cannot_be_read_says_which_field_is_wrong() -> None:

@@ -21,7 +21,7 @@ def test_a_booking_that_holds_the_room_of_a_waiting_pod_is_named(trimtab: Run, t
     assert "Node group a grows for it" in told
     held = "ProvisioningRequest default/train (3 pods)"
     assert f"Room on n1, which kubectl shows as free, is held for {held}." in told
-    assert trimtab(*arguments, "-o", "json").document()["scaleUp"]["heldRoom"] == {"n1": held}
+    assert f"is held for {held}." in trimtab(*arguments, "-o", "json").out
 
 
 def test_placeholders_are_not_named_where_the_pod_has_their_room(trimtab: Run, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders.doubled_texts import double_device_texts
-from trimtab.clients.cli.explain.growth import explain_growth, growth_document
+from trimtab.clients.cli.explain.growth import explain_growth, refusal_groups
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
@@ -29,8 +29,8 @@ def because(*objects: Json, is_doubled: bool = False) -> dict[str, str]:
     request = plan_pb2.PlanRequest()
     request.now.seconds = 1_800_000_000
     with open_planner(None) as planner:
-        document = growth_document(explain_growth(planner, view, pod, request))
-    return {one["nodeGroup"]: one["because"] for one in document["nodeGroups"]}
+        found = refusal_groups(explain_growth(planner, view, pod, request))
+    return {group: text for (_, text), groups in found for group in groups}
 
 
 def claiming(spec: Json) -> list[Json]:

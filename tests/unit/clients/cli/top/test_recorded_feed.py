@@ -12,11 +12,12 @@ from tests.builders.cli import Run
 from tests.builders.screens import text_of_terminal, with_terminal
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from trimtab.clients.cli.live.rounds_reader import Recorded
+from trimtab.clients.cli.live import rounds_reader
+from trimtab.clients.cli.live.rounds_reader import Recorded, RecordedClusters, read_recording
 from trimtab.clients.cli.top import recorded_feed
 from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.feed import Picture
-from trimtab.clients.cli.top.recorded_feed import RecordedClusters, RecordedFeed, read_recording
+from trimtab.clients.cli.top.recorded_feed import RecordedFeed
 from trimtab.clients.cli.top.screen import TopView
 from trimtab.common.deltas import Application
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -42,7 +43,7 @@ def content(snapshot: snapshot_pb2.ClusterSnapshot) -> tuple[list[str], int, byt
 def test_each_cluster_is_the_same_whichever_way_one_comes_to_it(
     rounds: list[Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded_feed, "CHECKPOINT", 5)
+    monkeypatch.setattr(rounds_reader, "CHECKPOINT", 5)
     whole: list[snapshot_pb2.ClusterSnapshot] = []
     followed: Application | None = None
     for one in rounds:

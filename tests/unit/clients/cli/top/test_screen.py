@@ -59,7 +59,7 @@ def test_the_page_has_money_state_and_every_table() -> None:
     assert figures == key_figures(planned().summary, "")
     assert trouble == Sentence("the planner is away", Style.WARNING)
     titles = [one.title for one in page.blocks if isinstance(one, Table)]
-    assert titles == ["Node groups", "Pending pods", "Deletions", "Scale-up", "Nodes"]
+    assert titles == ["Node groups", "Pending pods", "Deletions", "What grows", "Nodes"]
 
 
 def test_every_pod_that_waits_is_in_one_row() -> None:

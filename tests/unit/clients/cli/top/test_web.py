@@ -69,7 +69,7 @@ def test_the_page_and_the_document_have_what_the_screen_shows(port: WebPort) -> 
     cells = {title: [line["cells"] for line in table["lines"]] for title, table in tables.items()}
     assert [row[0] for row in cells["Nodes"]] == ["a-1", "a-2", "a-3", "b-1", "b-2"]
     assert cells["Nodes"][3][-1] == "draining: 3 of 7 pods gone"
-    assert cells["Scale-up"] == [["pool-a", "3 → 4", "5", "1", "0.50", "cheapest plan"]]
+    assert cells["What grows"] == [["pool-a", "3 → 4", "5", "1", "0.50", "365", "cheapest plan"]]
     assert [row[:2] for row in cells["Deletions"]] == [["b-1", "pool-b"], ["a-9", "pool-a"]]
     for text in ("2,555", "draining: 3 of 7 pods gone", "the cloud refused", "cheapest plan", "default/huge"):
         assert text in page

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from tests.builders.columns import snapshot
 from tests.builders.drain_sets import SomeRows, compressed, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
-from tests.reference.scale_down.search.drain_sets import Loop, capped_needs
+from tests.reference.scale_down.search.drain_sets import Loop
 from trimtab.planner.placement.kernels.search import SEARCHES
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     EVALUATED,
     TAKEN,
     DrainProblem,
-    cap_needs,
     drain_candidates,
     mark_unplaceable,
     repeat_plan,
@@ -74,7 +73,7 @@ def assert_agree(seed: int, rows_of: Callable[[int], SomeRows]) -> None:
     assert {n: int(problem.outcome[n]) for n in candidates} == loop.outcome
     moved = [pod for node in loop.accepted for pod in loop.moving[node]]
     assert {pod: int(problem.destination[pod]) for pod in moved} == {pod: loop.destination[pod] for pod in moved}
-    assert problem.budgets.left.tolist() == loop.left
+    assert problem.limits.disruptions.tolist() == loop.left
     assert problem.limits.group_left.tolist() == loop.group_left
     assert problem.limits.amount_left.tolist() == loop.amount_left
 
@@ -144,7 +143,7 @@ def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
     assert not (repeated and loop.incoming), "a destination stays"
     if repeated:
         assert problem.accepted[: problem.counts[TAKEN]].tolist() == loop.accepted
-        assert problem.budgets.left.tolist() == loop.left
+        assert problem.limits.disruptions.tolist() == loop.left
         assert problem.limits.group_left.tolist() == loop.group_left
         assert problem.limits.amount_left.tolist() == loop.amount_left
         assert {pod: int(problem.destination[pod]) for pod in loop.hint} == loop.hint
@@ -161,16 +160,3 @@ def test_random_loops_reach_every_kind_of_outcome() -> None:
     loops = [run_both(seed)[0] for seed in range(500)]
     assert {outcome for loop in loops for outcome in loop.outcome.values()} == {0, 6, 9, 14, 15, 19}
     assert sum(loop.freed for loop in loops) > 5
-
-
-@given(st.integers(0, 2**48))
-@examples(100)
-def test_no_node_needs_more_of_a_budget_than_it_ever_allows_at_once(seed: int) -> None:
-    loop = random_loop(seed, tight_rows)
-    problem = problem_of(loop, 1)
-    most = [Random(seed + number).randint(0, 2) for number in range(len(loop.left))]
-    needs, used = problem.budgets.needs.copy(), np.zeros(len(most), np.int64)
-    dropped = cap_needs(problem.offsets, problem.pods, problem.budgets, np.array(most, np.int64), used, needs)
-    moving = [loop.moving[node] for node in range(len(loop.cluster.nodes))]
-    assert needs.tolist() == capped_needs(moving, loop.needs, most)
-    assert (dropped, used.sum()) == (int((problem.budgets.needs != needs).sum()), 0)

@@ -45,7 +45,7 @@ def pack_both(seed: int, rows_of: Callable[[int], SomeRows] = some_rows, tries: 
     hint = {pod: at for pod, at in loop.hint.items() if pod in moved and at >= 0}
     destination = np.array([hint.get(pod, -1) for pod in range(len(loop.cluster.pods))], np.int32)
     work, tries = np.zeros(1, np.int64), random.choice((0, 1, 3, 10)) if tries < 0 else tries
-    before = [one.copy() for one in (state.pod_node, state.resources.free, problem.budgets.left)]
+    before = [one.copy() for one in (state.pod_node, state.resources.free, problem.limits.disruptions)]
     left = [problem.limits.group_left.copy(), problem.limits.amount_left.copy()]
     pods = moved_pods(np.array(moved, np.int32), len(state.node_state))
     result = pack_nodes(state, problem, np.array(nodes, np.int32), pods, destination, np.array(weight), tries, work)
@@ -54,7 +54,7 @@ def pack_both(seed: int, rows_of: Callable[[int], SomeRows] = some_rows, tries: 
     assert result == expected
     if result != NOT_ALLOWED:
         assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
-    after = [state.pod_node, state.resources.free, problem.budgets.left]
+    after = [state.pod_node, state.resources.free, problem.limits.disruptions]
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     assert (problem.limits.group_left == left[0]).all()
     assert (problem.limits.amount_left == left[1]).all()

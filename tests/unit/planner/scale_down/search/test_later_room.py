@@ -13,8 +13,9 @@ from tests.builders.drain_sets import SomeRows, problem_of, random_loop, some_ro
 from tests.builders.examples import examples
 from tests.reference.scale_down.search.drain_sets import Loop
 from tests.reference.scale_down.search.waves import hold, wave_numbers
+from trimtab.planner.drainability.kernels.limits import WaveBudgets, number_waves
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
-from trimtab.planner.scale_down.search.kernels.waves import WaveBudgets, give_back_places, hold_places, number_waves
+from trimtab.planner.scale_down.search.kernels.waves import give_back_places, hold_places
 from trimtab.planner.simulation.build import build_simulation
 
 
@@ -26,7 +27,7 @@ def numbered_by_both(seed: int) -> list[int]:
     now, later = ([random.randint(0, most) for _ in loop.left] for most in (3, 5))
     budgets, most = WaveBudgets(np.array(now, np.int64), np.array(later, np.int64)), random.randint(1, 4)
     wave = np.full(len(nodes), -1, np.int32)
-    suffices = number_waves(problem, np.array(nodes, np.int32), budgets, most, wave)
+    suffices = number_waves(problem.limits, np.array(nodes, np.int32), budgets, most, wave)
     expected = wave_numbers(loop, nodes, now, later, most)
     assert wave.tolist() == expected
     assert suffices == all(expected)

@@ -5,7 +5,7 @@ limits.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,15 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.model.values import NodeGroupInfo
+from trimtab.planner.new_nodes.demand_sets import NOBODY, Reach
+from trimtab.planner.new_nodes.whole_problem import RoomToGrow
 from trimtab.planner.placement.kernels.search import Search, place_all
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.placement.packing import Packer, PodsInSlots, place_in_slots, place_on_new_nodes
 from trimtab.planner.placement.waiting import Places
 from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
-from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.simulation.log import check_log, commit, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 
 class Checkpoint(NamedTuple):
@@ -34,38 +37,44 @@ class Checkpoint(NamedTuple):
     limits: Limits
 
 
-class Reach(NamedTuple):
-    """A part of the cluster. nodes : bool[N'] its nodes, but for new ones; groups : bool[G] the groups whose new nodes
-    are in it."""
-
-    nodes: Bool
-    groups: Bool
-
-
 @dataclass
 class PlanInProgress:
-    """packer : simulation and virtual nodes; groups : of the snapshot; limits : what groups may still get; other_nodes
-    : existing and upcoming nodes where pods may be placed; start : mark from which `replay` repeats the moves; pods,
-    nodes : int32 pods placed since then, in order, and int32 the node of each; group_of : group of each new node, in
-    the order of opening; reach : where pods are placed without a given node, None = everywhere.
+    """packer : simulation and virtual nodes; groups : of the snapshot; labels : of a new node of each group; limits :
+    what groups may still get; other_nodes : existing and upcoming nodes where pods may be placed; start : mark from
+    which `replay` repeats the moves; pods, nodes : int32 pods placed since then, in order, and int32 the node of each;
+    group_of : group of each new node, in the order of opening; committed : how many of these stay in any case; reach :
+    where pods are placed without a given node, None = everywhere.
     """
 
     packer: Packer
     groups: Sequence[NodeGroupInfo]
+    labels: Sequence[Mapping[str, str]]
     limits: Limits
     other_nodes: Places
-    start: int
-    pods: Int32
-    nodes: Int32
+    start: int = 0
+    pods: Int32 = field(default_factory=lambda: NOBODY)
+    nodes: Int32 = field(default_factory=lambda: NOBODY)
     group_of: list[int] = field(default_factory=list)
+    committed: int = 0
     reach: Reach | None = None
 
     def __post_init__(self) -> None:
         self._limits_at_start, self.limits = self.limits, self.limits.copy()
+        self.is_atomic: Bool = np.array([group.zero_or_max for group in self.groups], bool)
+        """bool[G] all-or-nothing groups."""
+        self._no_hints = np.full(len(self.state.pod_node), NO_NODE, np.int32)
+        self._destination, self._allowed = self._no_hints.copy(), np.ones(len(self.state.node_state), bool)
 
     def checkpoint(self) -> Checkpoint:
         """Return the plan as it is, to go back to."""
         return Checkpoint(current_mark(self.state), self.pods, self.nodes, tuple(self.group_of), self.limits.copy())
+
+    def commit(self) -> None:
+        """Keep everything for good: the log of moves begins anew."""
+        check_log(self.state)
+        commit(self.state)
+        self.start, self.pods, self.nodes, self.committed = 0, NOBODY, NOBODY, len(self.group_of)
+        self._limits_at_start = self.limits.copy()
 
     @contextmanager
     def within(self, reach: Reach) -> Iterator[None]:
@@ -103,8 +112,13 @@ class PlanInProgress:
         group all of them or none. int64[G].
         """
         may_add, most = self.limits.may_add, self.spare_nodes_left
-        is_atomic = np.array([group.zero_or_max for group in self.groups], bool)
-        return np.where(is_atomic & (may_add > most), 0, np.minimum(may_add, most))
+        return np.where(self.is_atomic & (may_add > most), 0, np.minimum(may_add, most))
+
+    @property
+    def room_to_grow(self) -> RoomToGrow:
+        """What groups may still get."""
+        room = self.limits.may_add, self.spare_nodes_left, len(self.group_of)
+        return RoomToGrow(self.packer, self.groups, self.labels, *room)
 
     @property
     def spare(self) -> int:
@@ -127,9 +141,9 @@ class PlanInProgress:
         `group_of`. int64.
         """
         used = np.isin(self.opened, self.nodes)
+        used[: self.committed] = True
         group_of = np.array(self.group_of, np.int64)
-        is_atomic = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
-        return np.flatnonzero(used | (is_atomic & np.isin(group_of, group_of[used])))
+        return np.flatnonzero(used | (self.is_atomic[group_of] & np.isin(group_of, group_of[used])))
 
     def replay(self, nodes: Int64) -> Int32:
         """Undo everything since `start`, and redo it with these new nodes only, all of them open from the start.
@@ -140,7 +154,7 @@ class PlanInProgress:
         self._drop_all_but(nodes)
         pods, on = self.pods, self.nodes
         revert(self.state, self.start)
-        place_on_new_nodes(self.packer, self.group_of, pods[:0], pods[:0], 0)
+        place_on_new_nodes(self.packer, self.group_of[self.committed :], pods[:0], pods[:0], self.committed)
         self.pods, self.nodes = pods[:0], on[:0]
         return self.place_as_admitted(pods, on)
 
@@ -155,7 +169,7 @@ class PlanInProgress:
         self.nodes[is_virtual] = moved_to[self.nodes[is_virtual]]
         self.group_of = np.array(self.group_of, np.int64)[nodes].tolist()
         self.limits = self._limits_at_start.copy()
-        self._count_nodes(self.group_of)
+        self._count_nodes(self.group_of[self.committed :])
 
     def _count_nodes(self, group_of: Sequence[int]) -> None:
         for group, count in sorted(Counter(group_of).items()):
@@ -163,28 +177,39 @@ class PlanInProgress:
 
     def fill(self, pods: Int32) -> Int32:
         """Place pods wherever a node admits them, new ones first; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), np.concatenate([self._new(), self._others()]))
+        return self._place(pods, NOBODY, np.concatenate([self.new_nodes, self.others]))
 
     def fill_new(self, pods: Int32) -> Int32:
         """Place pods on new nodes that admit them; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), self._new())
+        return self._place(pods, NOBODY, self.new_nodes)
 
     def fill_others_first(self, pods: Int32) -> Int32:
         """Place pods wherever a node admits them, new ones last; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), np.concatenate([self._others(), self._new()]))
+        return self._place(pods, NOBODY, np.concatenate([self.others, self.new_nodes]))
 
     def fill_other_nodes(self, pods: Int32) -> Int32:
         """Place pods wherever a node that is not new admits them; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), self._others())
+        return self._place(pods, NOBODY, self.others)
 
-    def _new(self) -> Int32:
-        """Return the new nodes within reach. int32."""
+    def fill_in_passes(self, pods: Int32, nodes: Int32) -> Int32:
+        """Place pods on nodes : int32 that admit them, those that are left again as long as others are placed; return
+        those that find no place. int32."""
+        left, before = pods, -1
+        while len(left) not in {0, before}:
+            # Pods placed since may satisfy an affinity or a spread constraint.
+            before, left = len(left), self._place(left, NOBODY, nodes)
+        return left
+
+    @property
+    def new_nodes(self) -> Int32:
+        """The new nodes within reach. int32."""
         if self.reach is None:
             return self.opened.astype(np.int32)
         return self.opened[self.reach.groups[np.array(self.group_of, np.int64)]].astype(np.int32)
 
-    def _others(self) -> Int32:
-        """Return the other nodes within reach. int32."""
+    @property
+    def others(self) -> Int32:
+        """The other nodes within reach. int32."""
         order = self.other_nodes.order
         return order if self.reach is None else order[self.reach.nodes[order]]
 
@@ -207,12 +232,12 @@ class PlanInProgress:
         """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
         if not len(pods):
             return pods
-        state = self.state
-        hint = np.full(len(state.pod_node), NO_NODE, np.int32)
+        state, hint = self.state, self._no_hints
         if len(nodes):
+            hint = hint.copy()
             hint[pods] = nodes
-        search = Search(order, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64))
-        place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, False)
+        search = Search(order, self._allowed, *np.zeros((2, len(state.local_class)), np.int64))
+        place_all(state, search, hint, self._destination, np.zeros(2, np.int64), pods, False)
         there = state.pod_node[pods] != NO_NODE
         self._note(pods[there])
         left: Int32 = pods[~there]
@@ -222,3 +247,19 @@ class PlanInProgress:
         """Record placed pods."""
         self.pods = np.concatenate([self.pods, pods])
         self.nodes = np.concatenate([self.nodes, self.state.pod_node[pods].astype(np.int32)])
+
+
+def write_splits(progress: PlanInProgress, decision: pb.ScaleUpDecision | pb.CapacityRequestsDecision) -> None:
+    """Add the groups that grow to a decision, by id, and their price."""
+    groups, counts = np.unique(np.array(progress.group_of, np.int64), return_counts=True)
+    for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
+        row = progress.groups[group]
+        price = None if np.isnan(row.price_per_hour) else row.price_per_hour * count
+        decision.splits.add(
+            node_group=row.id,
+            current_size=row.target_size,
+            new_size=row.target_size + count,
+            max_size=row.max_size,
+            price_per_hour=price,
+        )
+        decision.price_per_hour += price or 0.0

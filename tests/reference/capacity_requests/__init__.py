@@ -1,1 +1,0 @@
-"""Naive twins of the kernels of ProvisioningRequests."""

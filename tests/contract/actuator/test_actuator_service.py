@@ -12,7 +12,7 @@ import pytest
 from tests.builders.actuator_service import ONCE, SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, TooManyRequestsError
+from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
 from trimtab.actuator.store.records import StoreError
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.simulation.cluster.faults import Fault

@@ -3,9 +3,7 @@
 In the suite it dies at a third of them, in the nightly tier (`TRIMTAB_ALL_DEATHS=1`) at each.
 """
 
-from dataclasses import replace
-
-from tests.builders.actuator import SETTINGS, Crash, Stage, place, small_cluster
+from tests.builders.actuator import Crash, Stage, place, small_cluster
 from tests.builders.kubernetes import pod
 from tests.builders.tiers import ALL_DEATHS
 from trimtab.actuator.kube.cluster import ClusterError
@@ -77,18 +75,6 @@ def test_no_pod_of_a_gang_is_evicted_if_one_of_its_nodes_cannot_go_whenever_the_
         assert stage.tainted() == set(), f"moment {moment}"
         assert {state for state, _ in stage.finished().values()} <= {"FAILED"}
         assert stage.target("g") == 8
-
-
-def test_limits_below_the_size_of_a_gang_start_none_of_its_nodes() -> None:
-    limits = SETTINGS.limits._replace(max_drain_parallelism=2)
-    stage = Stage(small_cluster(), replace(SETTINGS, limits=limits))
-    answers = stage.start(stage.request("r", *GANG, gang="default/g"))
-    assert answers == {
-        "n0": (False, "GANG_STAYS"),
-        "n1": (False, "GANG_STAYS"),
-        "n2": (False, "LIMIT_EXCEEDED"),
-    }
-    assert (stage.tainted(), stage.status().deletions[:]) == (set(), [])
 
 
 def test_no_pod_is_evicted_while_the_pods_of_another_node_of_the_gang_cannot_be_read() -> None:

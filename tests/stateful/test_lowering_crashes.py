@@ -77,18 +77,6 @@ def test_a_scale_up_and_a_reduction_may_have_the_same_request_id() -> None:
         stage.actuator.growths.begin_lowering(reduction(new=8))
 
 
-def test_an_instance_that_runs_is_never_ended() -> None:
-    stage = stage_with_upcoming()
-    assert lower(stage, reduction(new=7)) == (False, "REFUSED")
-    assert (stage.target("g"), len(stage.cluster.state.nodes)) == (11, 8)
-
-
-def test_a_size_that_has_changed_is_not_lowered() -> None:
-    stage = stage_with_upcoming()
-    assert lower(stage, reduction(current=12)) == (False, "SIZE_CHANGED")
-    assert stage.target("g") == 11
-
-
 def test_a_reduction_is_no_scale_up_and_its_refusal_backs_no_group_off() -> None:
     stage = stage_with_upcoming()
     stage.run_for(100)

@@ -22,21 +22,6 @@ def test_a_lower_target_drops_the_latest_requests_and_no_running_instance(name: 
         assert (len(left), running < {one.id for one in left}) == (4, True)
 
 
-@pytest.mark.parametrize("name", ["memory", "kwok"])
-def test_an_instance_that_has_not_started_can_be_deleted(name: str) -> None:
-    with WORLDS[name]() as world:
-        running = {one.id for one in world.cloud.instances(["g"])["g"]}
-        world.cloud.set_size("g", 3, 4, "token")
-        (starting,) = {one.id for one in world.cloud.instances(["g"])["g"]} - running
-        assert world.cloud.instance_states("g", [starting]) == {starting: InstanceState.CREATING}
-        for _ in range(2):
-            assert world.cloud.delete_instances("g", [starting]) == {}
-            assert world.cloud.node_groups()[0].target_size == 3
-        world.settle()
-        assert {one.id for one in world.cloud.instances(["g"])["g"]} == running
-        assert world.cloud.instance_states("g", [starting]) == {starting: InstanceState.GONE}
-
-
 def test_kwok_says_which_instances_do_not_start_and_why() -> None:
     with clouds.kwok(start_failure_rate=1.0) as world:
         failed = [one.error for one in world.cloud.instances(["g"])["g"]]

@@ -386,16 +386,6 @@ def test_a_taint_removed_by_another_client_is_restored(drain: bool) -> None:
     assert stage.noted("tainted") == [f"{name} {HARD_TAINT_KEY}"] * 2
 
 
-def test_a_taint_removed_during_the_drain_is_restored() -> None:
-    stage = tight()
-    stage.start(stage.request("r", "n0"))
-    stage.run_for(3)
-    with stage.looking():
-        stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
-    stage.run_for(15)
-    assert stage.tainted() == {"n0"}
-
-
 def test_a_removed_taint_is_restored_before_the_next_eviction_if_pods_arrive() -> None:
     stage = tight()
     stage.start(stage.request("r", "n0"))
@@ -412,18 +402,6 @@ def test_a_removed_taint_is_restored_before_the_next_eviction_if_pods_arrive() -
     stage.run_for(4)
     assert tainted_at_eviction
     assert all(tainted_at_eviction)
-
-
-def test_taints_removed_while_the_actuator_was_down_are_restored_at_the_start() -> None:
-    stage = tight()
-    stage.start(stage.request("r", "n0"))
-    stage.run_for(3)
-    with stage.looking():
-        stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
-    stage.boot()
-    assert stage.tainted() == {"n0"}
-    stage.run()
-    assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
 
 
 def test_a_drain_in_which_nothing_happens_is_checked_less_and_less_often() -> None:

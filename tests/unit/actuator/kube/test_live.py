@@ -147,21 +147,6 @@ def test_a_taint_is_written_in_spite_of(server: JsonApiServer, faults: list[Faul
     assert server.taints("n1") == [HARD_TAINT_KEY]
 
 
-def test_a_taint_that_comes_between_reading_and_writing_is_kept(server: JsonApiServer) -> None:
-    api = server.api()
-    real, struck = api.call, []
-
-    def call(request: object) -> bytes:
-        if request.method == "PATCH" and not struck:  # type: ignore[attr-defined]
-            struck.append(True)
-            server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a", "effect": "b"}]}})
-        return real(request)  # type: ignore[arg-type]
-
-    api.call = call  # type: ignore[method-assign]
-    KubeCluster(api).add_taint("n1", HARD)
-    assert server.taints("n1") == ["a", HARD_TAINT_KEY]
-
-
 def test_a_node_that_changes_again_and_again_is_tainted_in_the_end_and_keeps_what_others_wrote(
     server: JsonApiServer,
 ) -> None:

@@ -161,12 +161,6 @@ def test_a_follower_sees_what_the_leader_writes_beyond_a_compaction(shared_url: 
     following.close()
 
 
-def test_a_password_is_not_shown(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as caught:
-        SqlStore("postgresql://me:secret@127.0.0.1:1/none")
-    assert "secret" not in str(caught.value)
-
-
 def open_and_close(path: Path) -> None:
     SqlStore(sqlite_url(path)).close()
 
@@ -286,18 +280,17 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
         open_and_close(tmp_path / "nowhere" / "store.sqlite")
 
 
-def test_a_damaged_event_is_named_when_it_is_replayed(reopen: Opener) -> None:
-    store = reopen()
-    store.append(1, records('{"event":"drained","node":"n1"'))
-    with pytest.raises(StoreError, match="event 1 of the store is damaged"):
-        Journal(store)
-    store.close()
-
-
-def test_an_impossible_event_is_named_when_it_is_replayed(reopen: Opener) -> None:
-    store = reopen()
-    store.append(1, records('{"event":"drained","node":"n1"}'))
-    with pytest.raises(StoreError, match="n1 is not being deleted"):
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        pytest.param('{"event":"drained","node":"n1"', "event 1 of the store is damaged", id="damaged"),
+        pytest.param('{"event":"drained","node":"n1"}', "n1 is not being deleted", id="impossible"),
+    ],
+)
+def test_an_event_that_cannot_be_replayed_is_named(payload: str, told: str) -> None:
+    store = MemoryStore()
+    store.append(1, records(payload))
+    with pytest.raises(StoreError, match=told):
         Journal(store)
     store.close()
 

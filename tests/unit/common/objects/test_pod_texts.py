@@ -36,24 +36,7 @@ def with_spec(one: Any, **fields: Any) -> Any:
 
 
 SPECIAL = [
-    pytest.param([pod("a", node="n1"), pod("b", node="n2"), pod("c")], id="other nodes and none"),
-    pytest.param(
-        [with_spec(pod("a"), x={"nodeName": "n1"}), with_spec(pod("b"), x={"nodeName": "n2"})], id="a node elsewhere"
-    ),
-    pytest.param(
-        [with_spec(pod("a", node="n3"), x={"nodeName": "n1"}), with_spec(pod("b", node="n3"), x={"nodeName": "n2"})],
-        id="a node elsewhere, too",
-    ),
     pytest.param([with_spec(pod(name), nodeName=node) for name, node in (("a", "é"), ("b", ""))], id="odd names"),
-    pytest.param([with_spec(pod(name), nodeName=None) for name in "ab"], id="no node, said so"),
-    pytest.param([with_spec(pod(name), schedulerName="nodeName") for name in "ab"], id="the key as a value"),
-    pytest.param(
-        [
-            pod(f"p{i}", node=f"n{i}", volumes=[{**TOKEN, "name": f"kube-api-access-{i:05}"}, {"name": "d"}])
-            for i in range(3)
-        ],
-        id="token volumes",
-    ),
     pytest.param(
         [
             pod(

@@ -146,16 +146,6 @@ def test_callers_that_do_not_read_are_ended() -> None:
             assert caught.value.code() is grpc.StatusCode.CANCELLED
 
 
-def test_callers_that_do_not_read_make_room_where_all_threads_are_taken() -> None:
-    planner = Planner()
-    patient = {"send_timeout_s": 3 * LIMIT_S, "max_calls_per_caller": 16}
-    with serving(planner, max_workers=16, **patient) as shell, connection(shell) as frozen, connection(shell) as stub:
-        calls = [frozen.CheckFit(whole()) for _ in range(30)]
-        wait_until(lambda: not all(call.is_active() for call in calls))
-        assert in_the_end(stub) is None
-        assert any(call.is_active() for call in calls)
-
-
 def wait_until(condition: Callable[[], bool]) -> None:
     until_s = time.monotonic() + LIMIT_S
     while not condition():

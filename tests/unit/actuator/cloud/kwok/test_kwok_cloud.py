@@ -11,7 +11,7 @@ from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
-from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
 from trimtab.actuator.cloud.table import KwokSettings
 from trimtab.common.kubernetes.object_files import ObjectFileError
 
@@ -87,34 +87,6 @@ def test_a_new_node_is_as_the_template_says_and_kwoks(server: JsonApiServer, clo
     assert made["spec"]["providerID"] == "kwok://g/g-1"
     assert [taint["key"] for taint in made["spec"]["taints"]] == ["a"]
     assert made["status"]["allocatable"]["cpu"] == "8"
-
-
-def test_growth_counts_once_for_each_token_and_not_beyond_the_maximum(server: JsonApiServer, clock: Clock) -> None:
-    made = opened(server, clock)
-    for _ in range(2):
-        made.set_size("g", 3, 5, "token")
-    assert sizes(made) == [("g", 5, 3)]
-    assert (made.was_set("g", 5, "token"), made.was_set("g", 7, "other")) == (True, False)
-    with pytest.raises(CloudRefusedError, match="size 7 exceeds the maximum 6"):
-        made.set_size("g", 5, 7, "other")
-    with pytest.raises(SizeChangedError, match="has size 5, not 4 as expected"):
-        made.set_size("g", 4, 6, "another")
-    with pytest.raises(CloudRefusedError, match="nowhere does not exist"):
-        made.set_size("nowhere", 0, 1, "third")
-    pass_time(cloud(server, clock), clock, 3)
-    assert sizes(made) == [("g", 5, 5)]
-
-
-def test_a_deletion_lowers_the_target_at_once_and_the_node_goes_later(server: JsonApiServer, clock: Clock) -> None:
-    made = opened(server, clock)
-    for _ in range(2):
-        assert made.delete_instances("g", [instance("g-1")]) == {}
-        assert sizes(made) == [("g", 2, 3)]
-    states = made.instance_states("g", [instance("g-1"), instance("g-2")])
-    assert list(states.values()) == [InstanceState.DELETING, InstanceState.RUNNING]
-    pass_time(cloud(server, clock), clock, 2)
-    assert sizes(made) == [("g", 2, 2)]
-    assert made.instance_states("g", [instance("g-1")]) == {instance("g-1"): InstanceState.GONE}
 
 
 def test_an_unknown_instance_is_not_deleted(server: JsonApiServer, clock: Clock) -> None:

@@ -28,15 +28,6 @@ def test_the_terminal_shows_what_the_kept_text_shows(width: int, height: int) ->
     with_terminal(act, size=(width, height))
 
 
-def test_no_line_of_the_terminal_is_wider_than_it_is() -> None:
-    async def act(app: TopApp, _pilot: Pilot[None]) -> None:
-        width = app.size.width
-        assert all(len(line) <= width for line in text_of_terminal(app).splitlines())
-
-    for size in ((80, 24), (100, 30), (200, 50), (33, 9)):
-        with_terminal(act, size=size)
-
-
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (10, 3), (20, 5), (40, 8)])
 def test_no_terminal_is_too_small_for_keys_to_work(size: tuple[int, int]) -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:

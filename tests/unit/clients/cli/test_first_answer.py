@@ -57,6 +57,7 @@ def test_a_plan_says_what_can_go_what_that_saves_when_and_what_blocks_the_rest(t
         "budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required)",
     ):
         assert told in out
+    assert "20779 d" not in out, "no age since 1970 where no timer is kept"
 
 
 @pytest.mark.parametrize(

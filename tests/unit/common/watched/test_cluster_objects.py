@@ -118,6 +118,13 @@ def test_objects_and_changes_lead_to_the_snapshot_of_the_same_objects_in_a_file(
     check_changes(seed)
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("seeds", [range(start, start + 50) for start in range(0, 200, 50)], ids=str)
+def test_two_hundred_clusters_and_their_changes_lead_to_the_snapshots_of_files(seeds: range) -> None:
+    for seed in seeds:
+        check_changes(seed, 5)
+
+
 @pytest.mark.parametrize("path", sorted(RECORDINGS.glob("*.json.gz")), ids=lambda path: path.stem)
 def test_a_real_cluster_leads_to_the_snapshot_of_its_file(path: Path) -> None:
     objects = json.loads(gzip.decompress(path.read_bytes()))["items"]

@@ -221,6 +221,22 @@ def test_a_state_from_before_the_recording_stays_in_it_without_names(tmp_path: P
     assert differences(redacted) == []
 
 
+def test_a_redacted_recording_tells_no_name(tmp_path: Path) -> None:
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, changed(a_cluster()), plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    whole = b""
+    with redacted.open("rb") as opened:
+        reader = RecordingReader(str(redacted), opened)
+        header = reader.header
+        assert (header.redacted, header.cluster, header.comment, header.producer) == (True, "", "", "")
+        for frame in reader:
+            whole += frame.SerializeToString()
+    for word in (b"secret", b"node-a", b"web", b"single", b"agent", b"zone-", b"team", b"my-cluster", b"host-"):
+        assert word not in whole, word
+    assert b"kube-system" in whole
+
+
 WORDS = st.text(st.sampled_from("-._/09AZaz"), max_size=5)
 
 

@@ -161,7 +161,7 @@ def test_the_actuators_pod_is_ready_and_answers_the_loop(image: BuiltImage, tmp_
         until(lambda: pod.is_ready() or actuator.poll() is not None, START_S, "the actuator is ready")
         assert actuator.poll() is None, log.read_text()
         at = f"127.0.0.1:{pod.grpc}"
-        done = pod.asked("trimtab", "status", "--actuator", at, "--status-config-map=", "-o", "json")
+        done = pod.asked("trimtab", "top", "--status", "--actuator", at, "--status-config-map=", "-o", "json")
         assert done.returncode == 0, done.stderr
     assert actuator.returncode == 0
     assert list(pod.volume("state").iterdir()), "its journal"

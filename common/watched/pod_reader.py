@@ -28,7 +28,8 @@ from trimtab.common.objects.mounts import NOTHING, Claim, Mounts
 from trimtab.common.objects.pod_groups import KUEUE_LABEL, kueue_group
 from trimtab.common.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.common.objects.times import usable_s
-from trimtab.common.watched.structs import json_names, to_struct
+from trimtab.common.watched.protobuf_objects import to_struct
+from trimtab.common.watched.structs import json_names
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 MOST_KEPT = 50_000

@@ -203,7 +203,8 @@ class ObjectReader:
         message = message_type(registered_kind(api_version, kind))
         if message is None:
             raise InvalidInputError(f"{kind}: this kind is read only as JSON; send its objects as JSON")
-        self._json.add([Raw(to_json(message, api_version, kind, raw)) for raw in raws])
+        for start in range(0, len(raws), _BATCH):
+            self._put_batch([Raw(to_json(message, api_version, kind, raw)) for raw in raws[start : start + _BATCH]])
 
     def _put_pod(self, raw: bytes) -> None:
         try:

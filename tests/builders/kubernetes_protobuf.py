@@ -9,10 +9,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.common.kubernetes.envelope import MAGIC
-from trimtab.common.watched.protobuf_objects import message_type
+from trimtab.common.watched.protobuf_objects import INLINED, message_type
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-INLINED = ("volume_source", "persistent_volume_source")
 M = TypeVar("M", bound=Message)
 
 

@@ -1,6 +1,6 @@
 """All signals, and the page that lists them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler, gangs, karpenter, ours, well_known
@@ -64,10 +64,6 @@ def _lines() -> Iterator[str]:
         for row in rows:
             alike.setdefault((row.kind, row.on, row.values.text, row.effect), []).append(row)
         for told, same in alike.items():
-            keys, sources = (", ".join(dict.fromkeys(texts)) for texts in zip(*_texts(same), strict=True))
-            yield f"| {keys} | {' | '.join(told)} | {sources} |"
+            keys, sources = (f"`{row.key}`" for row in same), dict.fromkeys(row.source for row in same)
+            yield f"| {', '.join(keys)} | {' | '.join(told)} | {', '.join(sources)} |"
         yield ""
-
-
-def _texts(rows: Iterable[Signal]) -> Iterator[tuple[str, str]]:
-    return ((f"`{row.key}`", row.source) for row in rows)

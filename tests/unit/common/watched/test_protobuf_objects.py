@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from tests.builders.kubernetes_protobuf import as_message
 from trimtab.common.kubernetes.errors import MalformedAnswerError
 from trimtab.common.kubernetes.registry import STRUCTS
-from trimtab.common.watched.protobuf_objects import message_type, to_json
+from trimtab.common.watched.protobuf_objects import INLINED, message_type, to_json
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 KINDS = sorted(kind for kind in STRUCTS if message_type(kind) is not None)
@@ -36,7 +36,7 @@ def missing(struct: type[msgspec.Struct], descriptor: Descriptor, seen: set[tupl
         return
     seen.add((struct.__name__, descriptor.name))
     fields = {field.json_name: field for field in descriptor.fields}
-    for name in ("volume_source", "persistent_volume_source"):
+    for name in INLINED:
         if name in descriptor.fields_by_name:
             fields |= {field.json_name: field for field in descriptor.fields_by_name[name].message_type.fields}
     for info in msgspec.structs.fields(struct):

@@ -4,6 +4,7 @@ feed in a thread of its own.
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import Thread
 from typing import ClassVar, Final
 
@@ -13,6 +14,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Input, Static
@@ -213,7 +215,7 @@ class TopApp(App[None]):
 
     def _draw(self, *, is_same: bool = True) -> None:
         """Draw the rows. is_same : the cursor stays on its row, if that is still there."""
-        if self.picture is not None:
+        if self.picture is not None and self.query(RowTable):
             rows, table = self.query_one(RowTable), self.table
             at = rows.cursor_row
             before = self._lines[at].cells[:1] if is_same and 0 <= at < len(self._lines) else ()
@@ -228,15 +230,16 @@ class TopApp(App[None]):
         self._draw_head()
 
     def on_data_table_row_highlighted(self) -> None:
-        """Show where the cursor is, unless the app ends."""
-        if self.query("#head"):
-            self._draw_head()
+        """Show where the cursor is."""
+        self._draw_head()
 
     def _draw_head(self) -> None:
         """Draw everything but the rows."""
-        head = self._head() if self.picture is not None else []
-        self.query_one("#head", Static).update(Text("\n").join(head[: 3 if self.size.height >= LOW else 1]))
-        self.query_one("#foot", Static).update(self._foot())
+        # While the app ends its widgets go one after another, and the clock or a message may come between.
+        with suppress(NoMatches):
+            head = self._head() if self.picture is not None else []
+            self.query_one("#head", Static).update(Text("\n").join(head[: 3 if self.size.height >= LOW else 1]))
+            self.query_one("#foot", Static).update(self._foot())
 
     def _head(self) -> list[Text]:
         """Return name, position, age and pause; then figures and facts."""

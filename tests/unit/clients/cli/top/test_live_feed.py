@@ -175,6 +175,17 @@ def test_space_stops_rounds_and_starts_them_again() -> None:
     with_terminal(act, live(actuator), size=(140, 24))
 
 
+@pytest.mark.parametrize("gone", ["#head", "#foot", "RowTable"])
+def test_the_clock_and_a_picture_may_come_while_the_app_ends_and_its_widgets_go(gone: str) -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(app, pilot, "2,555, 5 nodes")
+        await app.query(gone).remove()
+        app._draw_head()
+        app._draw()
+
+    with_terminal(act, live(ActuatorThatLeaves(range(0))), size=(140, 24))
+
+
 class BrokenFeed:
     """A feed that fails at once."""
 

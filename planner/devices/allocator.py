@@ -33,7 +33,7 @@ from trimtab.planner.devices.model import (
     PoolId,
     RefusalKind,
 )
-from trimtab.planner.devices.pool_view import PoolView
+from trimtab.planner.devices.pool_view import PoolView, each_bit
 from trimtab.planner.devices.pools import PoolIndex
 from trimtab.planner.devices.search import DeviceSearch, Pick, StepLimitError
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
@@ -101,12 +101,11 @@ def _without_counters(view: PoolView, bits: int) -> int:
     if group is None:
         return 0
     group.open(view.pool)
-    fitting = group.fitting(view.pool)
-    table = view.pool.table
+    contents = view.pool.table.contents
     return sum(
-        1 << position
-        for position, fits in enumerate(fitting)
-        if not fits and bits >> position & 1 and table.contents[position].consumes_counters
+        bit
+        for bit in each_bit(bits)
+        if (content := contents[bit.bit_length() - 1]).consumes_counters and not group.fits(content)
     )
 
 

@@ -1,18 +1,12 @@
 """Pools while a search takes devices of them: those taken, as bits by position, and what is left of shared counters.
 
 Counters belong to a group of pools that the scheduler accounts for together: one pool from 1.37 on, all pools with one
-name before, whose counters are those of the pool that is looked at first. Amounts are int64 in the largest unit that
-divides them all, and Python integers where they are too large for that.
+name before, whose counters are those of the pool that is looked at first.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, checkAvailableCounters, v0.36.3 and v0.37.2.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
-from math import gcd
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.devices.model import (
     AllocatedState,
@@ -25,103 +19,51 @@ from trimtab.planner.devices.model import (
 )
 from trimtab.planner.devices.pools import DevicePool, NodeSelectorError, reaches
 
-_LARGEST = 2**62
-
-Consumption = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-
 
 class CounterGroup:
-    """Counters that are accounted for together. pools : in the order of the search.
+    """Counters that are accounted for together: what is left of each, by counter set and name."""
 
-    amounts : int64 or object[C] left for devices taken in this search; usable only once `open` was called.
-    """
-
-    def __init__(self, pools: Iterable[DevicePool], state: AllocatedState) -> None:
-        self._pools = tuple(pools)
+    def __init__(self, state: AllocatedState) -> None:
         self._state = state
-        self._consumption: dict[int, NDArray[Any]] = {}
-        self._of_pool: dict[int, NDArray[Any]] = {}
-        self.amounts: NDArray[Any] | None = None
-
-    @cached_property
-    def _columns(self) -> dict[tuple[str, str], int]:
-        pairs = {
-            (one.name, name): None for pool in self._pools for one in pool.counter_sets for name, _ in one.counters
-        }
-        return {pair: at for at, pair in enumerate(pairs)}
-
-    @cached_property
-    def _all_amounts(self) -> list[int]:
-        totals = [amount for pool in self._pools for one in pool.counter_sets for _, amount in one.counters]
-        slices = [one for pool in self._pools for one in (*pool.slices, *pool.elsewhere)]
-        contents = {id(content): content for one in slices for content in one.devices.contents}
-        taken = [counters for content in contents.values() for _, counters in content.consumes_counters]
-        return totals + [amount for counters in taken for _, amount in counters]
-
-    @cached_property
-    def _unit(self) -> int:
-        return gcd(*self._all_amounts) or 1
-
-    @cached_property
-    def _dtype(self) -> Any:
-        devices = sum(len(one.devices.names) for pool in self._pools for one in (*pool.slices, *pool.elsewhere))
-        largest = max(map(abs, self._all_amounts), default=0) // self._unit
-        # Each device is counted twice at most: as in use, and as taken in the search.
-        return np.int64 if largest * (2 * devices + 2) < _LARGEST else object
+        self._left: Counter[tuple[str, str]] = Counter()
+        self.is_open = False
 
     def open(self, pool: DevicePool) -> None:
         """Fix what is left, by the counter sets of the pool whose counters are looked at first."""
-        if self.amounts is not None:
+        if self.is_open:
             return
-        amounts = np.zeros(len(self._columns), dtype=self._dtype)
-        limited = np.zeros(len(self._columns), dtype=bool)
-        for counter_set in pool.counter_sets:
-            for name, amount in counter_set.counters:
-                column = self._columns[counter_set.name, name]
-                amounts[column] = amount // self._unit
-                limited[column] = True
-        use = self._state.pools.get(pool.id)
-        if use is not None:
-            for one in (*pool.slices, *pool.elsewhere):
-                for name, content in zip(one.devices.names, one.devices.contents, strict=True):
-                    if content.consumes_counters and _is_used(use, name):
-                        amounts -= self.consumption(content)
-        self.amounts = amounts
-        self._limited = limited
+        self.is_open = True
+        self._left.update({(of.name, name): amount for of in pool.counter_sets for name, amount in of.counters})
+        use = self._state.pools.get(pool.id, NO_USE)
+        for one in (*pool.slices, *pool.elsewhere) if use.exclusive or use.shares else ():
+            for name, content in zip(one.devices.names, one.devices.contents, strict=True):
+                if content.consumes_counters and (name in use.exclusive or name in use.shares):
+                    self.take(content)
 
-    def consumption(self, content: DeviceContent) -> NDArray[Any]:
-        """Return what a device takes of each counter: int64 or object[C]."""
-        row = self._consumption.get(id(content))
-        if row is None:
-            row = np.zeros(len(self._columns), dtype=self._dtype)
-            for set_name, counters in content.consumes_counters:
-                for name, amount in counters:
-                    row[self._columns[set_name, name]] += amount // self._unit
-            self._consumption[id(content)] = row
-        return row
-
-    def fitting(self, pool: DevicePool) -> NDArray[np.bool_]:
-        """Return bool[D]: which devices of the pool fit into what is left. One array operation; call `open` before."""
-        assert self.amounts is not None
-        matrix = self._of_pool.get(id(pool))
-        if matrix is None:
-            rows = [self.consumption(content) for content in pool.table.contents]
-            matrix = np.stack(rows) if rows else np.zeros((0, len(self._columns)), dtype=self._dtype)
-            self._of_pool[id(pool)] = matrix
-        fits = ~self._limited | (matrix <= self.amounts)
-        return np.asarray(fits.all(axis=1), dtype=bool)
+    def fits(self, content: DeviceContent) -> bool:
+        """Return whether what a device consumes is left, and no counter is exceeded; call `open` before."""
+        consumed = _consumption(content)
+        return all(consumed[counter] <= amount for counter, amount in self._left.items())
 
     def take(self, content: DeviceContent) -> None:
-        """Take what a device consumes."""
-        self.amounts = self.amounts - self.consumption(content)
+        """Take what a device consumes; counters of other pools have no bound."""
+        for counter, amount in _consumption(content).items():
+            if counter in self._left:
+                self._left[counter] -= amount
 
     def give_back(self, content: DeviceContent) -> None:
         """Undo `take`."""
-        self.amounts = self.amounts + self.consumption(content)
+        for counter, amount in _consumption(content).items():
+            if counter in self._left:
+                self._left[counter] += amount
 
 
-def _is_used(use: PoolUse, name: str) -> bool:
-    return name in use.exclusive or name in use.shares
+def _consumption(content: DeviceContent) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for of, counters in content.consumes_counters:
+        for name, amount in counters:
+            found[of, name] += amount
+    return found
 
 
 NO_USE = PoolUse()

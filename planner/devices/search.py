@@ -119,7 +119,7 @@ class DeviceSearch:
                 id = view.pool.id
                 groups.setdefault(PoolId("", id.pool) if by_name else id, []).append(view)
         for views in groups.values():
-            group = CounterGroup([view.pool for view in views], state)
+            group = CounterGroup(state)
             if len(views) > 1:
                 self._shared_groups.append(group)
             for view in views:
@@ -296,7 +296,7 @@ class DeviceSearch:
         """Whether leaving out a device changes nothing but itself: until a counter is looked at, which of several pools
         that share counters comes first decides what is left in all of them.
         """
-        return all(group.amounts is not None for group in self._shared_groups)
+        return all(group.is_open for group in self._shared_groups)
 
     def _usable(self, eligible: EligibleDevices) -> int:
         return eligible.usable if self._may_skip else eligible.matching & eligible.large_enough
@@ -368,7 +368,7 @@ class DeviceSearch:
         group = view.counters
         assert group is not None
         group.open(view.pool)
-        return bool(group.fitting(view.pool)[position])
+        return group.fits(view.pool.table.contents[position])
 
     def _constrain(self, claim: int, demand: DeviceDemand, view: PoolView, position: int) -> bool:
         content = view.pool.table.contents[position]

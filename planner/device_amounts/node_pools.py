@@ -8,7 +8,6 @@ microseconds each; nothing is done for each device.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,76 +25,53 @@ from trimtab.planner.devices.model import (
 )
 from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
 from trimtab.planner.model.execution import asking
-from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32
 
 
-class PlainNodes(NamedTuple):
-    """like : int64[N], the first node with the same drivers and device sets, itself where a node has to be read;
-    rows : of the slices that have to be read, ascending; row, node : int64[S], slices of plain nodes and their node,
-    sorted by node and driver.
-    """
+class LikeAnother(NamedTuple):
+    """A node that needs no look of its own. first : the first node with the same drivers and device sets; rows : of
+    its slices."""
 
-    like: Int64
-    rows: Int64
-    row: Int64
-    node: Int64
+    first: int
+    rows: Sequence[int]
 
 
-def plain_nodes(devices: DeviceColumns, names: tuple[str, ...]) -> PlainNodes | None:
-    """Return which nodes need no look of their own, None = each does: some slices concern several nodes. names : of N
-    nodes. O(slices log slices)."""
+def nodes_like_others(devices: DeviceColumns, names: tuple[str, ...]) -> dict[int, LikeAnother]:
+    """Return the plain nodes that are like one before; none where some slices concern several nodes. names : of N
+    nodes. O(slices)."""
     slices, text = devices.slices, devices.strings
     if not (slices.node != 0).all() or (slices.counter_set >= 0).any():
-        return None
-    row_of = {name: at for at, name in enumerate(names)}
-    distinct, of = np.unique(slices.node, return_inverse=True)
-    node = np.array([row_of.get(text[at], -1) for at in distinct.tolist()], np.int64)[of]
-    is_plain = np.zeros(len(names) + 1, np.bool_)
-    is_plain[node] = True
-    is_plain[-1] = False
-    order = np.lexsort((slices.driver, node))
-    again = np.flatnonzero((np.diff(node[order]) == 0) & (np.diff(slices.driver[order]) == 0))
-    is_plain[node[order[again]]] = False
-    is_plain[node[~_are_plain(devices)]] = False
-    row = order[is_plain[node[order]]]
-    like = _first_alike(len(names), node[row], slices.driver[row], slices.device_set[row])
-    needed = ~is_plain[node]
-    needed[row] = like[node[row]] == node[row]
-    return PlainNodes(like, np.flatnonzero(needed), row, node[row])
-
-
-def _are_plain(devices: DeviceColumns) -> Bool:
-    """Return which slices are the whole pool of their node, and tainted like others : bool[slices]."""
-    slices, text = devices.slices, devices.strings
-    pool = slices.driver.astype(np.int64) * len(text) + slices.pool
-    _, of, count = np.unique(pool, return_inverse=True, return_counts=True)
-    tainted = {one.pool for one in devices.taint_rules if one.pool is not None}
-    found: Bool = (slices.slice_count == 1) & (slices.flags == 0) & (count[of] == 1)
-    if tainted:
-        found &= ~np.isin(slices.pool, [at for at, name in enumerate(text) if name in tainted])
+        return {}
+    _, content = np.unique(slices.driver.astype(np.int64) << 32 | slices.device_set + 1, return_inverse=True)
+    contents = np.where(_are_plain(devices), content, -1).tolist()
+    rows_of: dict[str, list[int]] = {}
+    for row, node in enumerate(slices.node.tolist()):
+        rows_of.setdefault(text[node], []).append(row)
+    first: dict[frozenset[int], int] = {}
+    found = {}
+    for at, name in enumerate(names):
+        rows = rows_of.get(name, ())
+        kind = frozenset([contents[row] for row in rows])
+        if rows and -1 not in kind:
+            like = first.setdefault(kind, at)
+            if like != at:
+                found[at] = LikeAnother(like, rows)
     return found
 
 
-def _first_alike(nodes: int, node: Int64, driver: Int32, device_set: Int32) -> Int64:
-    """Return the first node with equal slices, its own number for one without : int64[nodes]. node, driver,
-    device_set : of slices, sorted by node and driver."""
-    like = np.arange(nodes, dtype=np.int64)
-    if not node.size:
-        return like
-    kind = np.zeros(nodes, np.int64)
-    starts = np.flatnonzero(np.diff(node, prepend=-1))
-    place = np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))
-    _, content = np.unique(driver.astype(np.int64) << 32 | (device_set + 1), return_inverse=True)
-    for at in range(int(place.max()) + 1):
-        there = place == at
-        pair = kind[node[there]] * (int(content.max()) + 1) + content[there]
-        # Kinds so far have numbers below this one's: nodes with fewer slices keep theirs.
-        _, number = np.unique(pair, return_inverse=True)
-        kind[node[there]] = number + int(kind.max()) + 1
-    having = node[starts]
-    _, first, of = np.unique(kind[having], return_index=True, return_inverse=True)
-    like[having] = having[first[of]]
-    return like
+def _are_plain(devices: DeviceColumns) -> Bool:
+    """Return which slices are the whole pool of their node, the only one of their driver, and tainted like others :
+    bool[slices]."""
+    slices, text = devices.slices, devices.strings
+    driver = slices.driver.astype(np.int64) * len(text)
+    tainted = {one.pool for one in devices.taint_rules if one.pool is not None}
+    found: Bool = (slices.slice_count == 1) & (slices.flags == 0)
+    for other in (slices.pool, slices.node):
+        _, of, count = np.unique(driver + other, return_inverse=True, return_counts=True)
+        found &= count[of] == 1
+    if tainted:
+        found &= ~np.isin(slices.pool, [at for at, name in enumerate(text) if name in tainted])
+    return found
 
 
 class DriverTable(NamedTuple):
@@ -110,49 +86,10 @@ NodeDeviceLayout = tuple[DriverTable, ...]
 LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
 
-class PoolPlaces:
-    """The own pools of nodes: the node of each, and its index in the layout."""
-
-    def __init__(self, read: dict[PoolId, tuple[int, int]]) -> None:
-        self._read = read
-        self._strings: Sequence[str] = ()
-        self._pair = self._node = self._index = np.zeros(0, np.int64)
-
-    def add(self, devices: DeviceColumns, rows: Int64, node: Int64, index: Int64) -> None:
-        """Add slices that are a whole pool. rows : int64[n] of the slices, node, index : of each; once."""
-        self._strings = devices.strings
-        pair = devices.slices.driver[rows].astype(np.int64) * len(devices.strings) + devices.slices.pool[rows]
-        order = np.argsort(pair)
-        self._pair, self._node, self._index = pair[order], node[order], index[order]
-
-    def find(self, strings: Sequence[str], driver: Int64, pool: Int64) -> tuple[Int64, Int64]:
-        """Return node and index of pools, -1 where it is nobody's own : int64[n]. driver, pool : indices in `strings`;
-        those of the snapshot that was read."""
-        pair = driver * max(len(strings), 1) + pool
-        nodes, indexes = np.full(len(pair), -1, np.int64), np.full(len(pair), -1, np.int64)
-        if len(self._pair):
-            at = np.minimum(np.searchsorted(self._pair, pair), len(self._pair) - 1)
-            is_there = self._pair[at] == pair
-            nodes[is_there], indexes[is_there] = self._node[at[is_there]], self._index[at[is_there]]
-        for row in np.flatnonzero(nodes < 0).tolist() if self._read else ():
-            place = self._read.get(PoolId(strings[driver[row]], strings[pool[row]]))
-            if place is not None:
-                nodes[row], indexes[row] = place
-        return nodes, indexes
-
-    @cached_property
-    def by_pool(self) -> dict[PoolId, tuple[int, int]]:
-        """Node and index by pool."""
-        found, size = dict(self._read), len(self._strings)
-        for pair, node, index in zip(self._pair.tolist(), self._node.tolist(), self._index.tolist(), strict=True):
-            found[PoolId(self._strings[pair // size], self._strings[pair % size])] = node, index
-        return found
-
-
 class NodePools(NamedTuple):
     """The pools of N nodes. layout : int32[N] into `layouts`; tables : the distinct devices of pools, one more where
-    equal devices share other counters; shared : those that several nodes may reach; place : of each own pool;
-    counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of each pool
+    equal devices share other counters; shared : those that several nodes may reach; place : of each own pool its
+    node and its index in the layout; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of each pool
     that several nodes may reach its table and its nodes, None = not all its devices are for the same ones.
     """
 
@@ -160,7 +97,7 @@ class NodePools(NamedTuple):
     layouts: tuple[NodeDeviceLayout, ...]
     tables: tuple[DeviceTable, ...]
     shared: frozenset[DriverTable]
-    place: PoolPlaces
+    place: dict[tuple[str, str], tuple[int, int]]
     error: str
     counter_sets: tuple[tuple[CounterSet, ...], ...] = ()
     reached: Mapping[PoolId, tuple[DriverTable, NodeSelection] | None] = MappingProxyType({})
@@ -183,24 +120,20 @@ class NodePoolReader:
 
     def read_cluster(self, devices: DeviceColumns, names: tuple[str, ...], labels_of: LabelsOf) -> NodePools:
         """Return the pools of the nodes of a cluster; equal plain nodes are read once."""
-        plain = plain_nodes(devices, names)
-        if plain is None:
+        like = nodes_like_others(devices, names)
+        if not like:
             return self.read(slices_of(devices), names, labels_of)
-        slices = slices_of(devices, plain.rows)
-        nodes = np.flatnonzero(plain.like == np.arange(len(names)))
-        found = self.read(slices, names, labels_of, nodes.tolist())
-        self._add_plain(devices, plain, found)
-        return found._replace(layout=found.layout[plain.like])
-
-    def _add_plain(self, devices: DeviceColumns, plain: PlainNodes, found: NodePools) -> None:
-        """Add the places of the pools of plain nodes."""
+        rows = np.delete(np.arange(len(devices.slices.driver)), [row for one in like.values() for row in one.rows])
+        found = self.read(slices_of(devices, rows), names, labels_of, sorted(set(range(len(names))) - like.keys()))
+        found.layout[list(like)] = found.layout[[one.first for one in like.values()]]
         places = [{one.driver: at for at, one in enumerate(layout)} for layout in found.layouts]
-        layout = found.layout[plain.like[plain.node]]
-        kind, of = np.unique(layout.astype(np.int64) << 32 | devices.slices.driver[plain.row], return_inverse=True)
-        text = devices.strings
-        index = np.array([places[one >> 32].get(text[one & 0xFFFFFFFF], -1) for one in kind.tolist()], np.int64)[of]
-        own = index >= 0
-        found.place.add(devices, plain.row[own], plain.node[own], index[own])
+        text, driver, pool = devices.strings, devices.slices.driver.tolist(), devices.slices.pool.tolist()
+        for (node, one), layout in zip(like.items(), found.layout[list(like)].tolist(), strict=True):
+            for row in one.rows:
+                name = text[driver[row]]
+                if name in places[layout]:
+                    found.place[name, text[pool[row]]] = node, places[layout][name]
+        return found
 
     def read(
         self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf, nodes: Iterable[int] = ()
@@ -212,7 +145,7 @@ class NodePoolReader:
         by_label = any(_selects_by_label(one) for one in slices)
         elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
         having = {one.nodes.node_name for one in slices}
-        layout, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
+        layout, place, error = np.zeros(len(names), np.int32), dict[tuple[str, str], tuple[int, int]](), ""
         for node in asking(nodes or range(len(names))):
             name = names[node]
             if not elsewhere and name not in having:
@@ -228,7 +161,7 @@ class NodePoolReader:
                 place[pool.id] = node, at
             layout[node] = self._layouts.setdefault(key, len(self._layouts))
         return NodePools(
-            layout, tuple(self._layouts), tuple(self.tables), frozenset(self._shared), PoolPlaces(place), error,
+            layout, tuple(self._layouts), tuple(self.tables), frozenset(self._shared), place, error,
             tuple(self._counter_sets), dict(self._reached),
         )  # fmt: skip
 
@@ -269,8 +202,8 @@ def _selects_by_label(one: DeviceSlice) -> bool:
 def own_pools(pools: NodePools) -> dict[int, tuple[PoolId, ...]]:
     """Return the pools of each node that has own ones, in the order of its layout. O(pools)."""
     found: dict[int, dict[int, PoolId]] = {}
-    for id, (node, index) in pools.place.by_pool.items():
-        found.setdefault(node, {})[index] = id
+    for id, (node, index) in pools.place.items():
+        found.setdefault(node, {})[index] = PoolId(*id)
     return {node: tuple([of[at] for at in range(len(of))]) for node, of in found.items()}
 
 

@@ -177,7 +177,9 @@ def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUs
     rows = results_in_use(devices)
     pair = claims.result_driver[rows].astype(np.int64) * len(text) + claims.result_pool[rows]
     distinct, of = np.unique(pair, return_inverse=True)
-    node, index = pools.place.find(text, distinct // max(len(text), 1), distinct % max(len(text), 1))
+    ids = [(text[one // len(text)], text[one % len(text)]) for one in distinct.tolist()]
+    place = [pools.place.get(id, (-1, -1)) for id in ids]
+    node, index = np.array(place, np.int64).reshape(-1, 2).T
     is_own = node[of] >= 0
     rows, node, index = rows[is_own], node[of][is_own], index[of][is_own]
     shares = shares_in_use(devices, rows)

@@ -7,7 +7,7 @@ from tests.builders.device_snapshots import GPU_CLASS, DeviceWorld
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.device_amounts.cluster_devices import features_of, slices_of
-from trimtab.planner.device_amounts.node_pools import NodePoolReader, plain_nodes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, nodes_like_others
 from trimtab.planner.devices.model import (
     AttributeKind,
     DeviceAttribute,
@@ -16,7 +16,6 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     DeviceTaint,
     NodeSelection,
-    PoolId,
 )
 from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.snapshot.columns import Snapshot
@@ -66,17 +65,10 @@ def test_pools_read_by_columns_are_those_read_node_by_node(world: DeviceWorld) -
     assert ours.layout.tolist() == naive.layout.tolist()
     assert (ours.layouts, ours.shared, ours.error) == (naive.layouts, naive.shared, naive.error)
     assert [(one.names, one.contents) for one in ours.tables] == [(one.names, one.contents) for one in naive.tables]
-    assert ours.place.by_pool == naive.place.by_pool
-    slices = devices.slices
-    node, index = ours.place.find(devices.strings, slices.driver.astype("i8"), slices.pool.astype("i8"))
-    pools = [PoolId(one.driver, one.pool) for one in slices_of(devices)]
-    places = list(zip(node.tolist(), index.tolist(), strict=True))
-    assert places == [naive.place.by_pool.get(pool, (-1, -1)) for pool in pools]
+    assert ours.place == naive.place
 
 
 def test_nodes_with_equal_slices_are_read_once() -> None:
     slices = [DeviceSlice(name, "x.example.com", name, nodes=NodeSelection(name), devices=SETS[4]) for name in NODES]
     snapshot = snapshot_of(DeviceWorld(tuple(slices)))
-    found = plain_nodes(snapshot.devices, snapshot.nodes.name)
-    assert found is not None
-    assert (found.like.tolist(), found.rows.tolist()) == ([0] * len(NODES), [0])
+    assert nodes_like_others(snapshot.devices, NODES) == {at: (0, [at]) for at in range(1, len(NODES))}

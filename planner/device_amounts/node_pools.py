@@ -88,9 +88,10 @@ LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
 class NodePools(NamedTuple):
     """The pools of N nodes. layout : int32[N] into `layouts`; tables : the distinct devices of pools, one more where
-    equal devices share other counters; shared : those that several nodes may reach; place : of each own pool its
-    node and its index in the layout; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of each pool
-    that several nodes may reach its table and its nodes, None = not all its devices are for the same ones.
+    equal devices share other counters; shared : those that several nodes may reach; place : of each own pool its node
+    and its index in the layout; counter_sets : of each table; error : why no claim can be allocated, "" = there is no
+    reason; reached : of each pool that several nodes may reach its table and its nodes, None = not all its devices are
+    for the same ones.
     """
 
     layout: Int32

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from trimtab.common.kubernetes.selectors import matches
 from trimtab.planner.devices.model import (
     CounterSet,
     DeviceContent,
@@ -26,9 +27,8 @@ from trimtab.planner.devices.model import (
     RefusalKind,
 )
 from trimtab.planner.model.execution import asking, check_limits, reserve_memory
-from trimtab.planner.model.label_syntax import NAME_FIELD, is_parsable, is_parsable_field, parse_integer
-from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
-from trimtab.v1.snapshot_pb2 import LabelOperator
+from trimtab.planner.model.label_syntax import NAME_FIELD, is_parsable, is_parsable_field
+from trimtab.planner.model.values import NodeAffinityTerm
 
 
 class NodeSelectorError(Exception):
@@ -59,30 +59,9 @@ def reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str]) -> b
 
 
 def _matches(term: NodeAffinityTerm, node: DeviceNode, labels: dict[str, str]) -> bool:
-    if not (term.match_expressions or term.match_fields):
-        return False
-    fields = {NAME_FIELD: node.name}
-    return all(_holds(one, labels.get(one.key)) for one in term.match_expressions) and all(
-        (fields.get(one.key, "") == one.values[0]) == (one.operator == LabelOperator.IN) for one in term.match_fields
-    )
-
-
-def _holds(requirement: LabelRequirement, value: str | None) -> bool:
-    operator = requirement.operator
-    if operator == LabelOperator.EXISTS:
-        return value is not None
-    if operator == LabelOperator.DOES_NOT_EXIST:
-        return value is None
-    if operator == LabelOperator.NOT_IN:
-        return value not in requirement.values
-    if value is None:
-        return False
-    if operator == LabelOperator.IN:
-        return value in requirement.values
-    number, bound = parse_integer(value), parse_integer(requirement.values[0])
-    if number is None or bound is None:
-        return False
-    return number > bound if operator == LabelOperator.GT else number < bound
+    fields = {one.key: node.name if one.key == NAME_FIELD else "" for one in term.match_fields}
+    is_given = bool(term.match_expressions or fields)
+    return is_given and matches(term.match_expressions, labels) and matches(term.match_fields, fields)
 
 
 identity = id

@@ -3,9 +3,9 @@
 Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go, v0.36.3.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import Final, NamedTuple
 
 from trimtab.planner.devices.model import DeviceContent, DeviceSet, DeviceSlice, DeviceTaint
@@ -29,82 +29,49 @@ def with_taint_rules(slices: Iterable[DeviceSlice], rules: Sequence[TaintRule]) 
     """Return the slices with the taints of the rules, in their order, after those that drivers published; slices,
     device sets and contents that no rule concerns are the same objects as before. O(rules + devices + taints put).
     """
-    index = _TaintIndex(rules)
-    return tuple([index.tainted(one) for one in asking(slices)])
+    numbers: dict[tuple[str | None, str | None], dict[str | None, list[int]]] = {}
+    for number, rule in enumerate(asking(rules)):
+        numbers.setdefault((rule.driver, rule.pool), {}).setdefault(rule.device, []).append(number)
+    concerning: dict[tuple[tuple[str | None, str | None], ...], _Concerned] = {}
+    # Device sets and contents live as long as the slices.
+    sets: dict[tuple[int, int], DeviceSet] = {}
+    contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent] = {}
+    found = []
+    for one in asking(slices):
+        places = tuple([place for place in product((None, one.driver), (None, one.pool)) if place in numbers])
+        if places and one.devices.names:
+            if places not in concerning:
+                concerning[places] = _Concerned(rules, [numbers[place] for place in places])
+            key = id(one.devices), id(concerning[places])
+            if key not in sets:
+                sets[key] = concerning[places].tainted(one.devices, contents)
+            found.append(one if sets[key] is one.devices else replace(one, devices=sets[key]))
+        else:
+            found.append(one)
+    return tuple(found)
 
 
-class _Concerned(NamedTuple):
-    """Numbers of the rules that concern some slices, ascending. every : those for all of their devices, with taints;
-    named : those for one device, by its name, for each place in the index."""
+class _Concerned:
+    """The rules that concern some slices: those for all of their devices, with taints, and those for one device."""
 
-    every: tuple[int, ...]
-    taints: tuple[DeviceTaint, ...]
-    named: tuple[dict[str, list[int]], ...]
+    def __init__(self, rules: Sequence[TaintRule], numbers: Sequence[Mapping[str | None, list[int]]]) -> None:
+        self._rules, self._named = rules, numbers
+        self._every = sorted(chain.from_iterable(of.get(None, ()) for of in numbers))
+        self._taints = self._put(self._every)
 
-
-class _TaintIndex:
-    """Rules by what they select, and what they make of device sets and contents."""
-
-    def __init__(self, rules: Sequence[TaintRule]) -> None:
-        self._rules = rules
-        self._every: dict[tuple[str | None, str | None], list[int]] = {}
-        self._named: dict[tuple[str | None, str | None], dict[str, list[int]]] = {}
-        for number, rule in enumerate(asking(rules)):
-            place = rule.driver, rule.pool
-            if rule.device is None:
-                self._every.setdefault(place, []).append(number)
-            else:
-                self._named.setdefault(place, {}).setdefault(rule.device, []).append(number)
-        self._places = self._every.keys() | self._named.keys()
-        self._concerned: dict[tuple[tuple[str | None, str | None], ...], _Concerned] = {}
-        self._sets: dict[tuple[int, int], DeviceSet] = {}
-        self._contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent] = {}
-
-    def tainted(self, one: DeviceSlice) -> DeviceSlice:
-        """Return a slice with the taints of the rules that concern it."""
-        places = tuple(
-            [(driver, pool) for driver in (None, one.driver) for pool in (None, one.pool)
-             if (driver, pool) in self._places]
-        )  # fmt: skip
-        if not places or not one.devices.names:
-            return one
-        concerned = self._concerned.get(places)
-        if concerned is None:
-            concerned = self._concerned[places] = self._concerning(places)
-        # Both live as long as this index and the slices do.
-        key = id(one.devices), id(concerned)
-        devices = self._sets.get(key)
-        if devices is None:
-            devices = self._sets[key] = self._set(one.devices, concerned)
-        return one if devices is one.devices else replace(one, devices=devices)
-
-    def _concerning(self, places: Sequence[tuple[str | None, str | None]]) -> _Concerned:
-        every = sorted(chain.from_iterable(self._every.get(place, ()) for place in places))
-        reserve_memory(_BYTES * len(every), _TAINTS)
-        named = tuple([self._named[place] for place in places if place in self._named])
-        return _Concerned(tuple(every), self._taints(every), named)
-
-    def _taints(self, numbers: Iterable[int]) -> tuple[DeviceTaint, ...]:
+    def _put(self, numbers: Sequence[int]) -> tuple[DeviceTaint, ...]:
+        reserve_memory(_BYTES * len(numbers), _TAINTS)
         return tuple([self._rules[number].taint for number in numbers])
 
-    def _set(self, devices: DeviceSet, concerned: _Concerned) -> DeviceSet:
+    def tainted(self, devices: DeviceSet, known: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent]) -> DeviceSet:
+        """Return devices with the taints of the rules. known : contents with taints."""
         made = []
         for name, content in zip(devices.names, devices.contents, strict=True):
-            own = [number for named in concerned.named for number in named.get(name, ())]
-            taints = concerned.taints
-            if own:
-                reserve_memory(_BYTES * (len(own) + len(taints)), _TAINTS)
-                taints = self._taints(sorted((*concerned.every, *own)))
-            made.append(self._content(content, taints))
-        if all(one is content for one, content in zip(made, devices.contents, strict=True)):
-            return devices
-        return DeviceSet(devices.names, tuple(made))
-
-    def _content(self, content: DeviceContent, taints: tuple[DeviceTaint, ...]) -> DeviceContent:
-        if not taints:
-            return content
-        key = id(content), taints
-        if key not in self._contents:
-            reserve_memory(_BYTES * (len(content.taints) + len(taints)), _TAINTS)
-            self._contents[key] = replace(content, taints=content.taints + taints)
-        return self._contents[key]
+            own = [number for of in self._named for number in of.get(name, ())]
+            taints = self._put(sorted((*self._every, *own))) if own else self._taints
+            if taints and (id(content), taints) not in known:
+                reserve_memory(_BYTES * (len(content.taints) + len(taints)), _TAINTS)
+                known[id(content), taints] = replace(content, taints=content.taints + taints)
+            made.append(known[id(content), taints] if taints else content)
+        is_same = all(one is content for one, content in zip(made, devices.contents, strict=True))
+        return devices if is_same else DeviceSet(devices.names, tuple(made))

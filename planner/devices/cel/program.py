@@ -399,13 +399,9 @@ def _has_field(value: Any, name: str) -> bool:
 
 
 def _field(value: Any, name: str) -> Any:
-    spend(1)
-    if not isinstance(value, dict):
-        raise EvaluationError(f"no such overload: {kind_of(value)}.{name}")
-    entry = value.get(name, MISSING)
-    if entry is MISSING:
-        raise EvaluationError(f"no such key: {name}")
-    return entry
+    if type(value) is tuple:
+        raise EvaluationError(f"no such overload: list.{name}")
+    return _entry(value, name)
 
 
 def _entry(value: Any, key: Any) -> Any:

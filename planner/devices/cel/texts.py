@@ -14,19 +14,7 @@ from trimtab.planner.devices.cel.values import Cidr, EvaluationError, Overload, 
 _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = {value: key for key, value in _UPPER.items()}
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = str.maketrans({sign: f"\\{letter}" for sign, letter in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)})
 _PATTERNS = 64
 _PATTERN_BYTES = 2 << 20
 """Patterns that are kept, and the most memory that each may take."""

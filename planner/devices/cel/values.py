@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import total_ordering
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any, Final, NamedTuple
 
@@ -73,49 +72,34 @@ class OptionalValue:
 
 NO_VALUE = OptionalValue(False)
 
-_NUMBER = r"(0|[1-9][0-9]*)"
-_SEMVER = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
+_NUMBER = r"(?:0|[1-9][0-9]{0,19})"
+_PART = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_BUILD = r"[0-9A-Za-z-]+"
+_SEMVER = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PART}(?:\.{_PART})*))?(?:\+{_BUILD}(?:\.{_BUILD})*)?", re.ASCII
+)
 _LARGEST_PART = 2**64
-_LONGEST_PART = 20
-"""Digits of the largest part."""
 
 
-@total_ordering
-class Semver:
-    """A semantic version; ordered, builds left out."""
+class Semver(NamedTuple):
+    """A semantic version; ordered, builds left out. parts : of the prerelease, numbers earlier than words."""
 
-    __slots__ = ("_key", "release")
-
-    def __init__(self, release: tuple[int, int, int], prerelease: tuple[int | str, ...]) -> None:
-        self.release = release
-        # A version without prerelease is later than any with one; numbers are earlier than words.
-        parts = tuple([(0, one, "") if isinstance(one, int) else (1, 0, one) for one in prerelease])
-        self._key = release, not prerelease, parts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self._key == other._key
-
-    def __lt__(self, other: "Semver") -> bool:
-        return self._key < other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    release: tuple[int, ...]
+    is_release: bool
+    """Later than any prerelease of it."""
+    parts: tuple[tuple[int, int, str], ...]
 
 
 def parse_semver(text: str) -> Semver | None:
     """Return the version that a text spells exactly, or None."""
     match = _SEMVER.fullmatch(text)
-    if match is None or max(map(len, match.groups()[:3])) > _LONGEST_PART:
+    if match is None:
         return None
-    major, minor, patch = map(int, match.groups()[:3])
-    parts = match.group(4).split(".") if match.group(4) else []
-    build = match.group(5).split(".") if match.group(5) else []
-    badly_spelled = any(not one for one in (*parts, *build)) or any(
-        one.isdigit() and (len(one) > _LONGEST_PART or (len(one) > 1 and one[0] == "0")) for one in parts
-    )
-    if badly_spelled or max(major, minor, patch) >= _LARGEST_PART:
+    release = tuple(map(int, match.groups()[:3]))
+    if max(release) >= _LARGEST_PART:
         return None
-    return Semver((major, minor, patch), tuple([int(one) if one.isdigit() else one for one in parts]))
+    parts = match[4].split(".") if match[4] else []
+    return Semver(release, not parts, tuple([(0, int(one), "") if one.isdigit() else (1, 0, one) for one in parts]))
 
 
 def normalized_semver(text: str) -> Semver | None:

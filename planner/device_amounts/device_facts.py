@@ -3,14 +3,14 @@ counted. Kept for the next snapshot, as long as none of it has changed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
-from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
+from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups, is_exact, problems_of
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
 from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
@@ -114,13 +114,10 @@ def device_facts(
     eligible = EligibleByFilter(classes, features, pools.tables)
     # What takes no devices competes with nobody.
     groups = filter_groups([one for one in inputs.filters if one not in inputs.idle], pools, eligible)
-    idle = filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
-    groups += [replace(one, is_exact=False) for one in idle]
-    exact = frozenset(wanted for group in groups if group.is_exact for wanted in group.filters)
-    problems = {wanted: text for group in groups for wanted, text in group.problems}
-    if pools.error:
-        problems = dict.fromkeys(inputs.filters, pools.error)
-    group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
+    exact = frozenset(wanted for of in groups if is_exact(of, pools, eligible) for wanted in of)
+    groups += filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
+    problems = problems_of(inputs.filters, pools, eligible)
+    group_of = {wanted: number for number, group in enumerate(groups) for wanted in group}
     return DeviceFacts(
         inputs, pools, declared, group_of, exact, problems, eligible, devices._replace(claims=no_devices().claims),
         classes, features, declared_nodes, {},

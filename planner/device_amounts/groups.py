@@ -7,7 +7,6 @@ number matters.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
@@ -31,16 +30,6 @@ class Eligible(NamedTuple):
 
 
 _NOTHING = Eligible(0, True, True, "")
-
-
-@dataclass(frozen=True)
-class FilterGroup:
-    """Filters that compete. filters : in order; is_exact : whether counting decides; problems : by filter, errors that
-    some device causes."""
-
-    filters: tuple[DeviceFilter, ...]
-    is_exact: bool
-    problems: tuple[tuple[DeviceFilter, str], ...]
 
 
 class EligibleByFilter:
@@ -67,7 +56,7 @@ class EligibleByFilter:
         if not bits or not self._tables[pool.table].consumes_counters:
             return bits
         if pool.table not in self._linked:
-            self._linked[pool.table] = _linked(self._tables[pool.table])
+            self._linked[pool.table] = [sum(1 << at for at in of) for of in parts_of(self._tables[pool.table])]
         for linked in self._linked[pool.table]:
             if linked & bits:
                 bits |= linked
@@ -88,28 +77,17 @@ class EligibleByFilter:
         return Eligible(found.usable, plain, exclusive, problem)
 
 
-def _linked(table: DeviceTable) -> list[int]:
-    """Return the devices that share counters with each other, directly or through others, as bits by position."""
-    found: list[int] = []
-    by_counter: dict[tuple[str, str], int] = {}
-    for position, content in enumerate(table.contents):
-        for name, amounts in content.consumes_counters:
-            for counter, _ in amounts:
-                by_counter[name, counter] = by_counter.get((name, counter), 0) | 1 << position
-    for bits in by_counter.values():
-        linked, others = bits, [one for one in found if not one & bits]
-        for one in found:
-            linked |= one if one & linked else 0
-        found = [*others, linked]
-    return found
-
-
 def parts_of(table: DeviceTable) -> list[list[int]]:
     """Return the positions of devices by the counters that they share, directly or through others; a device without
     counters is alone. In the order of their first devices."""
-    linked = [[at for at in range(len(table.names)) if bits >> at & 1] for bits in _linked(table)]
-    known = {at for of in linked for at in of}
-    return sorted([*linked, *([at] for at in range(len(table.names)) if at not in known)])
+    first: dict[tuple[str, str], int] = {}
+    links = [
+        (position, first.setdefault((name, counter), position))
+        for position, content in enumerate(table.contents)
+        for name, amounts in content.consumes_counters
+        for counter, _ in amounts
+    ]
+    return linked_sets(range(len(table.names)), links)
 
 
 def linked_sets(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
@@ -129,37 +107,43 @@ def linked_sets(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T
     return list(sets.values())
 
 
-def filter_groups(filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter) -> list[FilterGroup]:
-    """Return the groups, in the order of their first filters."""
+def filter_groups(
+    filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter
+) -> list[tuple[DeviceFilter, ...]]:
+    """Return the filters that compete, in the order of the first ones."""
     listed = list(dict.fromkeys(filters))
-    used = sorted({one for layout in pools.layouts for one in layout} | pools.shared)
     links = []
-    for pool in used:
+    for pool in pools.used:
         having = [device_filter for device_filter in asking(listed) if eligible.of(device_filter, pool).bits]
         for at, device_filter in enumerate(asking(having, every=1)):
             for other in having[:at]:
                 if eligible.touched(device_filter, pool) & eligible.touched(other, pool):
                     links.append((device_filter, other))
-    return [_group(tuple(of), used, pools, eligible) for of in linked_sets(listed, links)]
+    return list(map(tuple, linked_sets(listed, links)))
 
 
-def _group(
-    filters: tuple[DeviceFilter, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleByFilter
-) -> FilterGroup:
-    problems = []
+def is_exact(filters: tuple[DeviceFilter, ...], pools: NodePools, eligible: EligibleByFilter) -> bool:
+    """Return whether counting decides for filters that compete."""
+    used = pools.used
+    if not all(eligible.of(device_filter, pool).is_plain for device_filter in asking(filters) for pool in used):
+        return False
+    if any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in pools.shared):
+        return False
+    for layout in pools.layouts:
+        sets = {tuple([eligible.of(device_filter, pool).bits for pool in layout]) for device_filter in filters}
+        if len([one for one in sets if any(one)]) > 1:
+            return False
+    return True
+
+
+def problems_of(
+    filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter
+) -> dict[DeviceFilter, str]:
+    """Return, by filter, an error that some device causes."""
+    used, found = pools.used, {}
     for device_filter in asking(filters):
-        found = next((text for pool in used if (text := eligible.of(device_filter, pool).problem)), "")
-        if found:
-            problems.append((device_filter, found))
-    plain = all(eligible.of(device_filter, pool).is_plain for device_filter in asking(filters) for pool in used)
-    plain = plain and not any(
-        eligible.of(device_filter, pool).bits for device_filter in filters for pool in pools.shared
-    )
-    is_exact = plain and all(_agree(filters, layout, eligible) for layout in pools.layouts)
-    return FilterGroup(filters, is_exact, tuple(problems))
-
-
-def _agree(filters: tuple[DeviceFilter, ...], layout: tuple[DriverTable, ...], eligible: EligibleByFilter) -> bool:
-    """Return whether the filters that have devices on a node all have the same."""
-    sets = {tuple([eligible.of(device_filter, pool).bits for pool in layout]) for device_filter in filters}
-    return len([one for one in sets if any(one)]) <= 1
+        texts = (pools.error, *(eligible.of(device_filter, pool).problem for pool in used))
+        problem = next(filter(None, texts), "")
+        if problem:
+            found[device_filter] = problem
+    return found

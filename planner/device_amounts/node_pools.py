@@ -103,6 +103,11 @@ class NodePools(NamedTuple):
     counter_sets: tuple[tuple[CounterSet, ...], ...] = ()
     reached: Mapping[PoolId, tuple[DriverTable, NodeSelection] | None] = MappingProxyType({})
 
+    @property
+    def used(self) -> list[DriverTable]:
+        """The devices of all pools, each once."""
+        return sorted({one for layout in self.layouts for one in layout} | self.shared)
+
 
 class NodePoolReader:
     """Numbers tables and layouts, of nodes and of templates."""

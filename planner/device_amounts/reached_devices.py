@@ -13,7 +13,7 @@ O(claims of such pods + results).
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from trimtab.planner.device_amounts.groups import EligibleByFilter
 from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.device_amounts.pod_claims import ClaimDemand, DeviceFilter
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs
-from trimtab.planner.devices.model import DeviceClaim, NodeSelection, PoolId
+from trimtab.planner.devices.model import DeviceClaim, DeviceId, NodeSelection
 from trimtab.planner.devices.pools import reaches
 from trimtab.planner.model.values import DEVICE_RESOURCE, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Snapshot
@@ -32,11 +32,8 @@ NONE_LEFT: Final = f"{DEVICE_RESOURCE}reached"
 DemandOf = Callable[[DeviceClaim], ClaimDemand]
 
 
-class _Reached(NamedTuple):
-    """The devices of filters that compete. pools : by the selection of their nodes; bits : of each those eligible."""
-
-    pools: Mapping[NodeSelection, tuple[PoolId, ...]]
-    bits: Mapping[PoolId, int]
+_Reached = Mapping[NodeSelection, frozenset[DeviceId]]
+"""The devices of filters that compete, by the selection of their nodes."""
 
 
 class ReachedDevices:
@@ -72,7 +69,8 @@ class ReachedDevices:
         left = {number: self._left(number, users) for number in self._groups}
         number: dict[PodRequirements, int] = {}
         column = own.spec.copy()
-        for row in sorted(users, key=self._turn(own)):
+        created = self._sent.pods.created_s
+        for row in sorted(users, key=lambda row: (-own.specs[own.spec[row]].priority, int(created[row]), row)):
             spec = self._planned(own.specs[own.spec[row]], row, users[row], left)
             column[row] = number.setdefault(spec, len(own.specs) + len(number))
         return own._replace(specs=(*own.specs, *number), spec=column)
@@ -82,8 +80,7 @@ class ReachedDevices:
         own = {pool for layout in self._pools.layouts for pool in layout}
         if any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in own):
             return None
-        pools: dict[NodeSelection, list[PoolId]] = {}
-        bits: dict[PoolId, int] = {}
+        devices: dict[NodeSelection, set[DeviceId]] = {}
         listed = set()
         for id, place in self._pools.reached.items():
             if place is None:
@@ -93,15 +90,16 @@ class ReachedDevices:
             found = {eligible.of(device_filter, table) for device_filter in filters}
             if len(found) > 1 or not all(one.is_plain and not one.problem for one in found):
                 return None
-            bits[id] = next(iter(found)).bits
-            if bits[id]:
-                pools.setdefault(nodes, []).append(id)
-        unknown = {pool for pool in self._pools.shared if pool not in listed}
-        if not pools or any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in unknown):
+            names, bits = self._pools.tables[table.table].names, next(iter(found)).bits
+            if bits:
+                here = devices.setdefault(nodes, set())
+                here.update(DeviceId(*id, name) for at, name in enumerate(names) if bits >> at & 1)
+        unknown = self._pools.shared - listed
+        if not devices or any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in unknown):
             return None
-        if any(len(list(self._reaching(node, pools))) > 1 for node in range(len(self._sent.nodes.name))):
+        if any(len(list(self._reaching(node, devices))) > 1 for node in range(len(self._sent.nodes.name))):
             return None
-        return _Reached({nodes: tuple(ids) for nodes, ids in pools.items()}, bits)
+        return {nodes: frozenset(of) for nodes, of in devices.items()}
 
     def _reaching(self, node: int, selections: Iterable[NodeSelection]) -> Iterator[NodeSelection]:
         """Yield the selections of a node."""
@@ -112,25 +110,14 @@ class ReachedDevices:
     def _left(self, number: int, users: Mapping[int, Mapping[str, Counter[int]]]) -> Counter[NodeSelection]:
         """Return how many devices of a group are left, by the selection of their nodes: neither in use nor asked for by
         a pod that has a place."""
-        reached = self._groups[number]
-        selection = {id: nodes for nodes, ids in reached.pools.items() for id in ids}
-        left = Counter({nodes: sum(reached.bits[id].bit_count() for id in ids) for nodes, ids in reached.pools.items()})
-        used = set()
-        for _, one in allocated_devices(self._sent.devices):
-            id = PoolId(one.device.driver, one.device.pool)
-            place = self._pools.reached.get(id)
-            if id in selection and place is not None and not one.admin_access:
-                at = self._pools.tables[place[0].table].position_of.get(one.device.device, -1)
-                if at >= 0 and reached.bits[id] >> at & 1:
-                    used.add((id, at))
-        taken = Counter(selection[id] for id, _ in used)
+        used = {one.device for _, one in allocated_devices(self._sent.devices) if not one.admin_access}
         placed: Counter[NodeSelection] = Counter()
         for row, asked in users.items():
-            if self._sent.pods.node[row] != NO_NODE:
-                count = sum(counts[number] for counts in asked.values())
-                placed.update({one: count for one in self._at(number, int(self._sent.pods.node[row]))})
-        left.subtract(taken | placed)
-        return left
+            for nodes in self._at(number, int(self._sent.pods.node[row])):
+                placed[nodes] += sum(counts[number] for counts in asked.values())
+        # Devices in use are those of pods that have a place, or others.
+        devices = self._groups[number]
+        return Counter({nodes: len(of) - max(len(of & used), placed[nodes]) for nodes, of in devices.items()})
 
     def _users(self, own: OwnSpecs, demand_of: DemandOf) -> dict[int, dict[str, Counter[int]]]:
         """Return by pod how many devices of each group its claims ask for, by their names. Left out are pods that
@@ -148,7 +135,7 @@ class ReachedDevices:
 
     def _at(self, number: int, node: int) -> list[NodeSelection]:
         """Return the selection of a group's pools that a node reaches."""
-        return list(self._reaching(node, self._groups[number].pools)) if node >= 0 else []
+        return list(self._reaching(node, self._groups[number])) if node >= 0 else []
 
     def _asked(self, spec: PodRequirements, demand_of: DemandOf) -> dict[str, Counter[int]]:
         of_claim = {one.name: self._counts(one, demand_of) for one in spec.claims if not one.together}
@@ -162,14 +149,6 @@ class ReachedDevices:
             for device_filter, count in demand.counts:
                 counts[self._group_of.get(device_filter, -1)] += count
         return counts if all(number in self._groups for number in counts) else Counter()
-
-    @staticmethod
-    def _most_left(left: Counter[NodeSelection]) -> NodeSelection:
-        return max(left, key=lambda one: (left[one], repr(one)))
-
-    def _turn(self, own: OwnSpecs) -> Callable[[int], tuple[int, int, int]]:
-        pods = self._sent.pods
-        return lambda row: (-own.specs[own.spec[row]].priority, int(pods.created_s[row]), row)
 
     def _planned(
         self,
@@ -189,7 +168,10 @@ class ReachedDevices:
         if node != NO_NODE:
             places = {number: self._at(number, node)[0] for number in wanted}
         else:
-            places = {number: known.get(number) or self._most_left(left[number]) for number in wanted}
+            places = {
+                number: known.get(number) or max(left[number], key=lambda one: (left[number][one], repr(one)))
+                for number in wanted
+            }
             if any(left[number][places[number]] < count for number, count in wanted.items()):
                 kept = tuple([claim for claim in spec.claims if claim.name not in asked])
                 return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=kept)

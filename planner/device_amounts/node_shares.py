@@ -8,11 +8,12 @@ than the devices could give, and nothing that they cannot. A kind that would kee
 node.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import pairwise, product
 from math import lcm, prod
-from operator import or_
+from operator import and_, or_
 from typing import Final, NamedTuple, Protocol
 
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
@@ -192,35 +193,27 @@ def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: in
 class NodeShares:
     """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it."""
 
-    def __init__(self, competition: Competition, parts: Sequence[NodePart], starts: Sequence[int]) -> None:
+    def __init__(self, competition: Competition, parts: Sequence[NodePart]) -> None:
         self._competition, self._parts = competition, parts
         self._gaps: dict[tuple[int, int, int], int] = {}
-        self.shares, self._whole = self._chosen(starts, len(competition))
+        self.shares, self._whole = self._chosen()
 
-    def _able(self, part: NodePart, state: int) -> int:
-        return sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(state, kind) >= 0)
+    def _able(self, devices: DevicePlaces, state: int) -> int:
+        return sum(1 << kind for kind in range(len(self._competition)) if devices.place(state, kind) >= 0)
 
-    def _chosen(self, starts: Sequence[int], count: int) -> tuple[tuple[int, ...], int]:
+    def _chosen(self) -> tuple[tuple[int, ...], int]:
         """Return the share of each kind and the whole of a part. Each share divides all larger ones, so that parts
         filled one after the other leave no gaps that add up."""
-        distinct = {
-            (id(part.devices), start): (part, start)
-            for part, start in zip(self._parts, starts, strict=True)
-            if part.kinds
-        }
-        kinds = (1 << count) - 1
-        for part, start in distinct.values():
-            kinds &= self._able(part, start)
+        distinct = list({id(part.devices): part.devices for part in self._parts if part.kinds}.values())
+        kinds = reduce(and_, [self._able(devices, 0) for devices in distinct])
         alone = [
-            min(_count_alone(part.devices, start, kind) for part, start in distinct.values())
-            if kinds >> kind & 1
-            else 0
-            for kind in range(count)
+            min([_count_alone(devices, 0, kind) for devices in distinct]) if kinds >> kind & 1 else 0
+            for kind in range(len(self._competition))
         ]
         for most in _choices(alone, [kind.is_counted for kind in self._competition]):
             whole = lcm(*(one for one in most if one))
             shares = tuple([whole // one if one else 0 for one in most])
-            if all(safe_sum(part.devices, at, shares, kinds, whole) == whole for part, at in distinct.values()):
+            if all(safe_sum(devices, 0, shares, kinds, whole) == whole for devices in distinct):
                 return shares, whole
         return tuple([min(one, 1) for one in alone]), 1
 
@@ -243,7 +236,7 @@ class NodeShares:
         part = self._parts[number]
         key = id(part.devices), state, kinds
         if key not in self._gaps:
-            able = self._able(part, state) & kinds
+            able = self._able(part.devices, state) & kinds
             found = safe_sum(part.devices, state, self.shares, able, self._whole) if able else 0
             # Shares too large for what is left here are no part of it: each larger share is a multiple.
             missing = [self.shares[kind] - 1 for kind in range(len(self.shares)) if (kinds & ~able) >> kind & 1]
@@ -271,7 +264,7 @@ class NodeShares:
         for part, state in zip(self._parts, states, strict=True):
             if isinstance(part.devices, DevicesOfPart) and part.devices.is_exceeded(state):
                 return NOTHING_LEFT
-            kinds |= self._able(part, state)
+            kinds |= self._able(part.devices, state)
         kinds &= sum(1 << kind for kind, share in enumerate(self.shares) if share)
         found = SharesLeft(self._sum(states, kinds), kinds)
         while kinds:
@@ -347,7 +340,7 @@ class KnownShares:
         if not any(part.kinds for part in parts):
             return None
         self._parts[layout] = parts
-        node_shares = NodeShares(self.competition, parts, [0] * len(parts))
+        node_shares = NodeShares(self.competition, parts)
         return node_shares if any(node_shares.shares) or not self.is_searched else None
 
     def _parts_of(self, layout: NodeDeviceLayout) -> list[NodePart]:
@@ -368,11 +361,11 @@ class KnownShares:
         made = self._made(parts, totals)
         wanted = [part for part in made if part.kinds]
         able = [
-            sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(0, kind) >= 0)
+            sum(1 << kind for kind in range(len(self.competition)) if part.devices.place(0, kind) >= 0)
             for part in wanted
         ]
         # If parts differ, they are one: what is in one may matter in all.
-        is_uniform = set(able) <= {_union(wanted)}
+        is_uniform = set(able) <= {reduce(or_, [part.kinds for part in wanted], 0)}
         return made if is_uniform else self._made([[one for part in parts for one in part]], totals)
 
     @staticmethod
@@ -385,18 +378,14 @@ class KnownShares:
             kept = [one for one in devices if one.kinds or one.consumes]
             rows = []
             for one in kept:
-                amounts: dict[int, int] = {}
+                amounts: Counter[int] = Counter()
                 for name, counter, amount in one.consumes:
-                    at = number.setdefault((one.pool, name, counter), len(number))
-                    amounts[at] = amounts.get(at, 0) + amount
+                    amounts[number.setdefault((one.pool, name, counter), len(number))] += amount
                 rows.append((one.kinds, tuple(amounts.items())))
             content = tuple(rows), tuple([totals[key] for key in number])
             made = known.setdefault(content, DevicesOfPart(content))
             places = tuple([((one.pool, one.position), one.kinds) for one in kept])
-            kinds = 0
-            for one in kept:
-                kinds |= one.kinds
-            found.append(NodePart(made, kinds, places))
+            found.append(NodePart(made, reduce(or_, [one.kinds for one in kept], 0), places))
         return found
 
     def left(self, layout: int, use: NodeUse) -> SharesLeft:
@@ -430,10 +419,3 @@ class KnownShares:
             sum(1 << at for at, ((pool, position), _) in enumerate(part.places) if used[pool] >> position & 1)
             for part in parts
         ]
-
-
-def _union(parts: Sequence[NodePart]) -> int:
-    kinds = 0
-    for part in parts:
-        kinds |= part.kinds
-    return kinds

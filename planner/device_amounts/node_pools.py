@@ -211,14 +211,3 @@ def own_pools(pools: NodePools) -> dict[int, tuple[PoolId, ...]]:
     for id, (node, index) in pools.place.items():
         found.setdefault(node, {})[index] = PoolId(*id)
     return {node: tuple([of[at] for at in range(len(of))]) for node, of in found.items()}
-
-
-def expected_drivers(pools: NodePools, nodes: Iterable[int]) -> frozenset[str]:
-    """Return the drivers of which at least half of some nodes have a pool of their own."""
-    count, found = 0, dict[str, int]()
-    drivers = [{one.driver for one in layout} for layout in pools.layouts]
-    for node in nodes:
-        count += 1
-        for driver in drivers[pools.layout[node]]:
-            found[driver] = found.get(driver, 0) + 1
-    return frozenset(driver for driver, having in found.items() if 2 * having >= count)

@@ -4,12 +4,13 @@ A node whose drivers have not published what they publish on at least half of it
 declares, will have more devices than it has. O(nodes).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.node_pools import NodePools, expected_drivers
+from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.device_amounts.node_shares import PLENTY
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
@@ -42,17 +43,19 @@ def published_devices(sent: Snapshot, pools: NodePools, declared: Mapping[str, i
     for at, one in enumerate(sent.groups):
         members = order[bounds[at] : bounds[at + 1]]
         layout = declared.get(one.id, -1)
-        found = np.bincount(pools.layout[members], minlength=len(pools.layouts))
-        if layout < 0:
-            found[0] = 0
-            layout = int(found.argmax())
-            wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
-        else:
+        if layout >= 0:
             wanted = drivers[layout]
+        else:
+            count = np.bincount(pools.layout[members], minlength=len(drivers))
+            having: Counter[str] = Counter()
+            for of, nodes in zip(drivers, count.tolist(), strict=True):
+                having.update(dict.fromkeys(of, nodes))
+            wanted = frozenset(driver for driver, nodes in having.items() if nodes and 2 * nodes >= len(members))
+            count[0] = 0
+            layout = int(count.argmax())
         expected.append(layout)
         if wanted:
-            lacking = [not wanted <= one for one in drivers]
-            missing[members] = [lacking[at] for at in pools.layout[members].tolist()]
+            missing[members] = np.array([not wanted <= of for of in drivers])[pools.layout[members]]
     return PublishedDevices(missing, tuple(expected))
 
 

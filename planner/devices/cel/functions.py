@@ -20,15 +20,14 @@ from trimtab.planner.devices.cel.values import (
     OptionalValue,
     Overload,
     Quantity,
-    Semver,
     Unsigned,
     are_equal,
     compare,
     is_key,
     kind_of,
-    normalized_semver,
     overload,
-    parse_semver,
+    read_semver,
+    reading,
     spend,
 )
 from trimtab.planner.devices.quantities import NANO, parse_quantity
@@ -100,11 +99,9 @@ def _double_text(value: float) -> str:
     return next(text for digits in range(1, 18) if float(text := format(value, f".{digits}g")) == value)
 
 
-def _quantity(text: str) -> Quantity:
+def _read_quantity(text: str) -> Quantity | None:
     nano = parse_quantity(text)
-    if nano is None:
-        raise EvaluationError(f"{text!r} is no quantity")
-    return Quantity(nano)
+    return None if nano is None else Quantity(nano)
 
 
 def _is_integer(value: Quantity) -> bool:
@@ -115,17 +112,6 @@ def _quantity_integer(value: Quantity) -> int:
     if not _is_integer(value):
         raise EvaluationError("cannot convert value to integer")
     return value.nano // NANO
-
-
-def _parsed_semver(text: str, normalize: bool = False) -> Semver | None:
-    return normalized_semver(text) if normalize else parse_semver(text)
-
-
-def _semver(text: str, normalize: bool = False) -> Semver:
-    version = _parsed_semver(text, normalize)
-    if version is None:
-        raise EvaluationError(f"{text!r} is no semantic version")
-    return version
 
 
 def _order(one: Any, other: Any) -> int:
@@ -331,8 +317,7 @@ def _ordered(kind: str) -> list[Overload]:
 
 def _quantities() -> list[Overload]:
     out = [
-        overload("quantity(string)", "quantity", _quantity),
-        overload("isQuantity(string)", "bool", lambda a: parse_quantity(a) is not None),
+        *reading("quantity", "isQuantity", "quantity", _read_quantity),
         overload("sign(quantity)", "int", lambda a: _order(a.nano, 0)),
         overload("quantity.asInteger()", "int", _quantity_integer),
         overload("quantity.isInteger()", "bool", _is_integer),
@@ -349,10 +334,7 @@ def _quantities() -> list[Overload]:
 def _versions() -> list[Overload]:
     out = _ordered("semver")
     for extra in ("", ", bool"):
-        out += [
-            overload(f"semver(string{extra})", "semver", _semver),
-            overload(f"isSemver(string{extra})", "bool", lambda *a: _parsed_semver(*a) is not None),
-        ]
+        out += reading("semver", "isSemver", "semantic version", read_semver, extra)
     for at, name in enumerate(("major", "minor", "patch")):
         out.append(overload(f"semver.{name}()", "int", lambda a, at=at: a.release[at]))
     return out

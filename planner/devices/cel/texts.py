@@ -9,7 +9,7 @@ from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 
-from trimtab.planner.devices.cel.values import Cidr, EvaluationError, Overload, extent, overload, spend
+from trimtab.planner.devices.cel.values import Cidr, EvaluationError, Overload, extent, overload, reading, spend
 
 _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = {value: key for key, value in _UPPER.items()}
@@ -164,26 +164,12 @@ def _parsed(text: str) -> Address | None:
     return None if "%" in text or is_mapped else address
 
 
-def _address(text: str) -> Address:
-    address = _parsed(text)
-    if address is None:
-        raise EvaluationError(f"{text!r} is no IP address")
-    return address
-
-
 def _parsed_network(text: str) -> Cidr | None:
     head, slash, bits = text.partition("/")
     address = _parsed(head)
     if not slash or address is None or not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
         return None
     return Cidr(address, int(bits)) if int(bits) <= address.max_prefixlen else None
-
-
-def _network(text: str) -> Cidr:
-    network = _parsed_network(text)
-    if network is None:
-        raise EvaluationError(f"{text!r} is no network")
-    return network
 
 
 def _contains_address(one: Cidr, address: Address) -> bool:
@@ -207,13 +193,17 @@ def _is_local_multicast(address: Address) -> bool:
     return packed[0] == 0xFF and packed[1] & 0x0F == 2
 
 
+_ADDRESSES = reading("ip", "isIP", "IP address", _parsed)
+_NETWORKS = reading("cidr", "isCIDR", "network", _parsed_network)
+_address, _network = _ADDRESSES[0].call, _NETWORKS[0].call
+
+
 def _is_canonical(text: str) -> bool:
     return str(_address(text)) == text
 
 
 NETWORK_FUNCTIONS: tuple[Overload, ...] = (
-    overload("ip(string)", "ip", _address),
-    overload("isIP(string)", "bool", lambda a: _parsed(a) is not None),
+    *_ADDRESSES,
     overload("ip.isCanonical(string)", "bool", _is_canonical),
     overload("ip.family()", "int", lambda a: a.version),
     overload("ip.isUnspecified()", "bool", lambda a: a.is_unspecified),
@@ -221,8 +211,7 @@ NETWORK_FUNCTIONS: tuple[Overload, ...] = (
     overload("ip.isLinkLocalUnicast()", "bool", lambda a: a.is_link_local),
     overload("ip.isLinkLocalMulticast()", "bool", _is_local_multicast),
     overload("ip.isGlobalUnicast()", "bool", _is_global_unicast),
-    overload("cidr(string)", "cidr", _network),
-    overload("isCIDR(string)", "bool", lambda a: _parsed_network(a) is not None),
+    *_NETWORKS,
     overload("cidr.containsIP(ip)", "bool", _contains_address),
     overload("cidr.containsIP(string)", "bool", lambda a, b: _contains_address(a, _address(b))),
     overload("cidr.containsCIDR(cidr)", "bool", _contains_network),

@@ -102,8 +102,10 @@ def parse_semver(text: str) -> Semver | None:
     return Semver(release, not parts, tuple([(0, int(one), "") if one.isdigit() else (1, 0, one) for one in parts]))
 
 
-def normalized_semver(text: str) -> Semver | None:
-    """Return the version of a text that may begin with "v", lack parts and have leading zeros, or None."""
+def read_semver(text: str, normalize: bool = False) -> Semver | None:
+    """Return the version of a text, or None. normalize : it may begin with "v", lack parts and have leading zeros."""
+    if not normalize:
+        return parse_semver(text)
     parts = text.removeprefix("v").split(".", 2)
     for at, part in enumerate(parts):
         stripped = part.lstrip("0")
@@ -287,6 +289,22 @@ def overload(signature: str, result: str, call: Callable[..., Any]) -> Overload:
         name = head
     types = tuple(map(type_of, ([target] if is_member else []) + arguments))
     return Overload(name, is_member, types, type_of(result), call)
+
+
+def reading(kind: str, check: str, what: str, read: Callable[..., Any], extra: str = "") -> list[Overload]:
+    """Return the overloads that read a value of a kind from a text, and that say whether there is one. read : returns
+    None where there is none; what : to people; extra : types of further arguments."""
+
+    def value(text: str, *more: Any) -> Any:
+        found = read(text, *more)
+        if found is None:
+            raise EvaluationError(f"{text!r} is no {what}")
+        return found
+
+    return [
+        overload(f"{kind}(string{extra})", kind, value),
+        overload(f"{check}(string{extra})", "bool", lambda *given: read(*given) is not None),
+    ]
 
 
 def unify(wanted: CelType, found: CelType, bound: dict[str, CelType]) -> bool:

@@ -4,6 +4,7 @@ Kept by (table, request), so that pools with the same devices are looked at once
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trimtab.planner.devices.capacity import CapacityError, Requested, fits_capacity
 from trimtab.planner.devices.model import (
@@ -25,12 +26,12 @@ _EFFECTS = frozenset(TaintEffect)
 _KNOWN_BYTES = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorProblem:
-    """A selector that has no value for a device: of the class, or of the request; `at` is its index."""
+class DeviceProblem(NamedTuple):
+    """Why some device makes a request an error: a selector that has no value for it, or an amount. of_class : of the
+    class, not of the request; field : of which."""
 
     of_class: bool
-    at: int
+    field: str
     text: str
 
 
@@ -46,9 +47,9 @@ class EligibleDevices:
     large_enough: int
     usable: int
     problem_bits: int
-    problems: tuple[tuple[int, SelectorProblem | str], ...]
+    problems: tuple[tuple[int, DeviceProblem], ...]
 
-    def problem_at(self, bit: int) -> SelectorProblem | str:
+    def problem_at(self, bit: int) -> DeviceProblem:
         """Return the problem of one device, which has one."""
         return next(problem for bits, problem in self.problems if bits & bit)
 
@@ -78,13 +79,13 @@ class Eligibility:
         self, table: DeviceTable, driver: str, device_class: DeviceClass, request: DeviceSubRequest
     ) -> EligibleDevices:
         matching = tolerated = large_enough = problem_bits = 0
-        problems: list[tuple[int, SelectorProblem | str]] = []
+        problems: list[tuple[int, DeviceProblem]] = []
         for content, bits in asking(table.groups):
             answer = self._selected(content, driver, device_class, request)
-            size: bool | str = True
+            size: bool | DeviceProblem = True
             if answer is True and self._features.consumable_capacity:
                 size = self._is_large_enough(content, request.capacity)
-            problem = next((one for one in (answer, size) if isinstance(one, SelectorProblem | str)), None)
+            problem = next((one for one in (answer, size) if isinstance(one, DeviceProblem)), None)
             if problem is not None:
                 problems.append((bits, problem))
                 problem_bits |= bits
@@ -99,7 +100,7 @@ class Eligibility:
 
     def _selected(
         self, content: DeviceContent, driver: str, device_class: DeviceClass, request: DeviceSubRequest
-    ) -> bool | SelectorProblem:
+    ) -> bool | DeviceProblem:
         if content.has_binding_conditions and not self._features.binding_conditions:
             return False
         for of_class, selectors in ((True, device_class.selectors), (False, request.selectors)):
@@ -108,14 +109,14 @@ class Eligibility:
                     if expression is None or not self._selectors.matches(expression, driver, content):
                         return False
                 except SelectorError as error:
-                    return SelectorProblem(of_class, at, str(error))
+                    return DeviceProblem(of_class, f"selectors[{at}].cel.expression", str(error))
         return True
 
-    def _is_large_enough(self, content: DeviceContent, capacity: Requested) -> bool | str:
+    def _is_large_enough(self, content: DeviceContent, capacity: Requested) -> bool | DeviceProblem:
         try:
             return fits_capacity(capacity, content.capacities, {}, self._features)
         except CapacityError as error:
-            return str(error)
+            return DeviceProblem(False, "capacity.requests", str(error))
 
     def _is_tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
         if not self._features.device_taints:
@@ -133,13 +134,9 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     return toleration.operator == "Exists"
 
 
-def input_error(problem: SelectorProblem | str, claim: str, request: str, device_class: str) -> DeviceInputError:
+def input_error(problem: DeviceProblem, claim: str, request: str, device_class: str) -> DeviceInputError:
     """Return the error of a request that meets a device with a problem."""
-    field = f"spec.devices.requests[{request}]"
-    if isinstance(problem, str):
-        return DeviceInputError(DeviceError(f"ResourceClaim {claim}", f"{field}.capacity.requests", problem))
     if problem.of_class:
-        where = f"spec.selectors[{problem.at}].cel.expression"
-        return DeviceInputError(DeviceError(f"DeviceClass {device_class}", where, problem.text))
-    where = f"{field}.selectors[{problem.at}].cel.expression"
-    return DeviceInputError(DeviceError(f"ResourceClaim {claim}", where, problem.text))
+        return DeviceInputError(DeviceError(f"DeviceClass {device_class}", f"spec.{problem.field}", problem.text))
+    field = f"spec.devices.requests[{request}].{problem.field}"
+    return DeviceInputError(DeviceError(f"ResourceClaim {claim}", field, problem.text))

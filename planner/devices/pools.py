@@ -230,24 +230,19 @@ class PoolIndex:
         return self._built(id, slices, same)
 
     def _built(self, id: PoolId, slices: list[DeviceSlice], same: list[DeviceSlice]) -> DevicePool:
+        """Return a pool of which all slices are known. slices : those that the node reaches; same : all, if those are
+        not all."""
+        is_partitionable = self._features.partitionable_devices
         slices = sorted(slices, key=lambda one: one.name)
         here = {one.name for one in slices}
-        others = [one for one in same if one.name not in here] if len(slices) < len(same) else []
-        if not self._features.partitionable_devices:
-            return self._checked(id, slices, [], [])
-        with_counters = [one for one in slices if one.counter_sets]
-        if self._features.behavior.finds_counters_by_node:
-            with_counters += [one for one in others if one.counter_sets]
-            others = [one for one in others if not one.counter_sets]
-        return self._checked(id, [one for one in slices if not one.counter_sets], others, with_counters)
-
-    def _checked(
-        self, id: PoolId, slices: list[DeviceSlice], others: list[DeviceSlice], with_counters: list[DeviceSlice]
-    ) -> DevicePool:
-        counter_sets = [one for found in with_counters for one in found.counter_sets]
+        others = [one for one in same if one.name not in here] if is_partitionable else []
+        every = [*slices, *others] if self._features.behavior.finds_counters_by_node else slices
+        counter_sets = [found for one in every for found in one.counter_sets]
+        slices = [one for one in slices if not one.counter_sets]
+        others = [one for one in others if not one.counter_sets]
         table = self._table(slices)
         problem = _duplicate("device name", table.names) if len(table.position_of) < len(table.names) else ""
-        if self._features.partitionable_devices:
+        if is_partitionable:
             problem = problem or _duplicate("counter set name", [one.name for one in counter_sets])
             contents = [content for content, _ in table.groups] if table.consumes_counters else []
             contents += [content for one in others for content in one.devices.contents]

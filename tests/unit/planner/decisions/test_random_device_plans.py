@@ -157,7 +157,7 @@ def constrained(*requests: ClaimRequest, **constraint: Any) -> DeviceClaim:
     return DeviceClaim("", requests, (DeviceConstraint(**constraint),))
 
 
-def asks(name: str, of_class: str = "gpu", **more: Any) -> ClaimRequest:
+def request_for(name: str, of_class: str = "gpu", **more: Any) -> ClaimRequest:
     return ClaimRequest(name, DeviceSubRequest(of_class, **more))
 
 
@@ -175,17 +175,17 @@ WITHOUT_AMOUNTS = [
     claim(tolerations=(DeviceToleration("broken", "Exists"),)),
     partition("small"),
     partition("2g"),
-    DeviceClaim("", (asks("gpu"), asks("nic", "nic"))),
+    DeviceClaim("", (request_for("gpu"), request_for("nic", "nic"))),
     DeviceClaim("", (ClaimRequest("gpu", None, EITHER),)),
-    constrained(asks("gpu"), asks("nic", "nic"), match_attribute=NUMA),
-    constrained(asks("gpu", count=2), match_attribute=NUMA),
-    constrained(asks("one"), asks("two"), distinct_attribute=NUMA),
-    constrained(asks("gpu", count=2), asks("nic", "nic"), match_attribute=NUMA, requests=("gpu",)),
+    constrained(request_for("gpu"), request_for("nic", "nic"), match_attribute=NUMA),
+    constrained(request_for("gpu", count=2), match_attribute=NUMA),
+    constrained(request_for("one"), request_for("two"), distinct_attribute=NUMA),
+    constrained(request_for("gpu", count=2), request_for("nic", "nic"), match_attribute=NUMA, requests=("gpu",)),
     constrained(
         ClaimRequest("gpu", None, (
             DeviceSubRequest("gpu", "big", selectors=of_profile("big"), count=2), DeviceSubRequest("gpu", "one"),
         )),
-        asks("nic", "nic"), match_attribute=NUMA, requests=("gpu/one", "nic"),
+        request_for("nic", "nic"), match_attribute=NUMA, requests=("gpu/one", "nic"),
     ),
 ]  # fmt: skip
 AMOUNTS = [

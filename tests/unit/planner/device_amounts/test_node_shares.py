@@ -161,8 +161,7 @@ def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
         is_planned = all(free[name] >= amount for name, amount in asked.items())
         assert is_planned <= is_possible
         totals.update(possible=is_possible, planned=is_planned)
-    assert totals["planned"] >= 0.4 * totals["possible"], totals
-    print(totals)
+    assert totals["planned"] >= 0.8 * totals["possible"], totals
 
 
 PAIR = DeviceClaim(

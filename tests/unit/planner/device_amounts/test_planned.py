@@ -129,7 +129,7 @@ def test_an_incomplete_pool_and_a_tainted_device_offer_nothing() -> None:
     assert [amounts(found, node) for node in "abc"] == [{}, {}, {GPU: 1}]
 
 
-def test_asks_that_compete_on_a_node_share_a_resource_and_one_without_devices_has_none() -> None:
+def test_filters_that_compete_on_a_node_share_a_resource_and_one_without_devices_has_none() -> None:
     big = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "big"),))
     small = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "small"),))
     only_big = claim(selectors=(f'device.attributes["{DRIVER}"].model == "big"',))

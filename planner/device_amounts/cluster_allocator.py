@@ -63,8 +63,8 @@ class ClusterAllocator:
     def concerns(self, pod: int) -> bool:
         """Return whether a pod claims devices."""
         spec = self._spec(pod)
-        resources = self._extended.everywhere | self._extended.beside_plugins
-        return bool(spec.claims) or any(one.resource in resources for one in spec.extended_device_requests)
+        class_of = self._extended.class_of
+        return bool(spec.claims) or any(one.resource in class_of for one in spec.extended_device_requests)
 
     def outcomes(self, pod: int, nodes: Iterable[int]) -> dict[int, AllocationOutcome]:
         """Return what the claims of a pod get on nodes, which are rows of the snapshot."""
@@ -102,7 +102,7 @@ class ClusterAllocator:
         requests = []
         for one in spec.extended_device_requests:
             by_plugin = self._by_plugin.get(one.resource)
-            name = self._extended.everywhere.get(one.resource) or self._extended.beside_plugins.get(one.resource)
+            name = self._extended.class_of.get(one.resource)
             if name is not None and (by_plugin is None or node == NO_NODE or not by_plugin[node]):
                 requests.append(ClaimRequest(one.name, DeviceSubRequest(name, count=one.devices)))
         if requests:

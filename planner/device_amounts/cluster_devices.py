@@ -156,29 +156,21 @@ def resource_of_class(name: str) -> str:
 
 
 class ExtendedResources(NamedTuple):
-    """Extended resources that devices satisfy, with the class of each."""
+    """Extended resources that devices satisfy. class_of : the class of each; beside_plugins : those that some node or
+    template offers by itself, as from a device plugin; devices satisfy them on the others."""
 
-    everywhere: dict[str, str]
-    """No node or template offers them by itself, as those of device plugins."""
-    beside_plugins: dict[str, str]
-    """Some do; devices satisfy them on the other nodes."""
+    class_of: dict[str, str]
+    beside_plugins: frozenset[str]
 
 
 def extended_resources(snapshot: Snapshot) -> ExtendedResources:
     """Return the extended resources that devices satisfy."""
-    by_plugins = {
-        name
-        for at, name in enumerate(snapshot.resources)
-        if snapshot.nodes.allocatable[:, at].any() or snapshot.templates.allocatable[:, at].any()
-    }
-    classes, devices = class_by_resource(snapshot.devices), snapshot.devices
-    found = ExtendedResources({}, {})
-    for resource, name in classes.items():
-        if resource not in by_plugins:
-            found.everywhere[resource] = name
-        elif len(devices.slices.driver) or devices.templates:
-            found.beside_plugins[resource] = name
-    return found
+    devices, by_plugins = snapshot.devices, snapshot.nodes.allocatable.any(axis=0)
+    by_plugins |= snapshot.templates.allocatable.any(axis=0)
+    plugins = frozenset(np.array(snapshot.resources)[by_plugins].tolist())
+    has_devices = len(devices.slices.driver) or devices.templates
+    found = {name: of for name, of in class_by_resource(devices).items() if has_devices or name not in plugins}
+    return ExtendedResources(found, plugins & found.keys())
 
 
 def node_of(snapshot: Snapshot, node: int) -> DeviceNode:

@@ -223,11 +223,9 @@ class _Planner:
         """Return how many devices extended resources take, where they do."""
         found: Counter[DeviceFilter] = Counter()
         for one in spec.extended_device_requests:
-            if one.resource in self._extended.everywhere:
-                found[DeviceFilter(self._extended.everywhere[one.resource])] += one.devices
-            elif one.resource in self._extended.beside_plugins:
-                name = self._extended.beside_plugins[one.resource]
-                found[DeviceFilter(name, beside_plugins=one.resource)] += one.devices
+            if one.resource in self._extended.class_of:
+                beside = one.resource if one.resource in self._extended.beside_plugins else ""
+                found[DeviceFilter(self._extended.class_of[one.resource], beside_plugins=beside)] += one.devices
         return found
 
     def _spec(self, spec: PodRequirements, facts: DeviceFacts) -> PodRequirements:
@@ -270,7 +268,8 @@ class _Planner:
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
-        return {one.resource for one in spec.extended_device_requests if one.resource in self._extended.everywhere}
+        names = {one.resource for one in spec.extended_device_requests}
+        return names & self._extended.class_of.keys() - self._extended.beside_plugins
 
     def _counts(self, spec: PodRequirements) -> dict[DeviceFilter, int] | None:
         """Return how many devices of each filter the pods of a spec take, None if they ask for more than a number."""
@@ -291,10 +290,9 @@ class _Planner:
         """Return the claims of a pod as one, () = not all are its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
-        delegated = any(one.resource in self._extended.everywhere for one in spec.extended_device_requests)
         # Those that have devices already, or find some wherever they are reached, ask for nothing.
         asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
-        return () if delegated or len(claims) < len(asking) else claims
+        return () if self._delegated_by(spec) or len(claims) < len(asking) else claims
 
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> CompetingClaims:
         """Return the claims that are no mere number of devices, or compete with others unlike them."""

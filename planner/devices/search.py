@@ -107,9 +107,11 @@ class DeviceSearch:
         try:
             return self._request(0, 0)
         except TooManyResultsError:
-            name = self._claims.claims[0].name
-            text = "allocation max size exceeded"
-            raise DeviceInputError(DeviceError(f"ResourceClaim {name}", "spec.devices.requests", text)) from None
+            raise self._error(0, "requests", "allocation max size exceeded") from None
+
+    def _error(self, claim: int, field: str, text: str) -> DeviceInputError:
+        name = self._claims.claims[claim].name
+        return DeviceInputError(DeviceError(f"ResourceClaim {name}", f"spec.devices.{field}", text))
 
     def _group_counters(self, state: AllocatedState) -> None:
         by_name = not self._features.behavior.separates_pools
@@ -133,9 +135,8 @@ class DeviceSearch:
             least += min(needed)
             self._most += min(max(needed), RESULTS_PER_CLAIM) + 1
         if least > RESULTS_PER_CLAIM:
-            name = self._claims.claims[claim].name
             text = f"number of requested devices {least} exceeds the claim limit of {RESULTS_PER_CLAIM}"
-            raise DeviceInputError(DeviceError(f"ResourceClaim {name}", "spec.devices.requests", text))
+            raise self._error(claim, "requests", text)
         raise_if(self._claims.constraint_errors[claim])
         constraints = self._claims.claims[claim].constraints
         self._rules.append(tuple([AttributeRule(one, self._features.version) for one in constraints]))
@@ -154,10 +155,8 @@ class DeviceSearch:
         for at, view in enumerate(self.views):
             pool = view.pool
             if pool.problem is not None:
-                name = self._claims.claims[claim].name
                 text = f"asks for all devices, but resource pool {pool.id.driver}/{pool.id.pool} is {pool.problem}"
-                field = f"spec.devices.requests[{demand.name}].allocationMode"
-                raise DeviceInputError(DeviceError(f"ResourceClaim {name}", field, text))
+                raise self._error(claim, f"requests[{demand.name}].allocationMode", text)
             eligible = self.eligible(at, demand)
             errors = eligible.problem_bits | sum(view.node_errors)
             for bit in each_bit((eligible.matching & eligible.large_enough) | errors):
@@ -377,11 +376,8 @@ class DeviceSearch:
                 continue
             self._release_rules(claim, demand, number)
             if demand.takes_all:
-                name = self._claims.claims[claim].name
                 text = f"cannot add device {view.pool.table.names[position]} because of a constraint of the claim"
-                raise DeviceInputError(
-                    DeviceError(f"ResourceClaim {name}", f"spec.devices.constraints[{number}]", text)
-                )
+                raise self._error(claim, f"constraints[{number}]", text)
             return False
         return True
 

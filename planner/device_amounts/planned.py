@@ -13,7 +13,7 @@ if slices have changed, else columns of claims and pods; see `PlannedDevices`.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +28,9 @@ from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingC
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
 from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
 from trimtab.planner.device_amounts.pod_claims import (
-    CountedClaims,
     DeviceFilter,
     PodClaims,
+    claim_demand,
     takes_nothing,
     uses_of_nodes,
 )
@@ -125,7 +125,8 @@ class _Planner:
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
-        self._claims = CountedClaims(self._classes, self._features)
+        # Most pods have claims like others.
+        self._demand_of = cache(partial(claim_demand, classes=self._classes, features=self._features))
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._wanted: dict[tuple[int, int], tuple[PodRequirements, ClaimUse]] = {}
         self._extended = extended_resources(sent)
@@ -139,11 +140,11 @@ class _Planner:
         facts = self._facts(every)
         if self._is_together and facts.pools.reached:
             reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
-            unshared_claims = reached.unshared_claims(own, self._claims.read)
+            unshared_claims = reached.unshared_claims(own, self._demand_of)
             if unshared_claims:
                 own = self._own = with_own_claims(sent, unshared_claims=unshared_claims)
                 every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
-            own = reached.planned_specs(own, self._claims.read)
+            own = reached.planned_specs(own, self._demand_of)
             self._reached = (NONE_LEFT,) if own is not self._own else ()
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
@@ -216,7 +217,7 @@ class _Planner:
     def _filters(self, spec: PodRequirements) -> Iterable[DeviceFilter]:
         for claim in spec.claims:
             if isinstance(claim.spec, DeviceClaim) and claim.together != FOLLOWS:
-                yield from self._claims.read(claim.spec).filters
+                yield from self._demand_of(claim.spec).filters
         yield from self._extended_filters(spec)
 
     def _extended_filters(self, spec: PodRequirements) -> Counter[DeviceFilter]:
@@ -280,7 +281,7 @@ class _Planner:
             if claim.shared and not claim.together:
                 return None
             if isinstance(claim.spec, DeviceClaim):
-                demand = self._claims.read(claim.spec)
+                demand = self._demand_of(claim.spec)
                 if not demand.is_counting:
                     return None
                 counts.update(dict(demand.counts))
@@ -324,7 +325,7 @@ class _Planner:
     def _problem(self, claim: PodClaim, facts: DeviceFacts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
             return ""
-        demand = self._claims.read(claim.spec)
+        demand = self._demand_of(claim.spec)
         found = next(
             (facts.problem_of[device_filter] for device_filter in demand.filters if device_filter in facts.problem_of),
             "",

@@ -69,40 +69,25 @@ class ClaimDemand:
     problem: str = ""
 
 
-class CountedClaims:
-    """Reads claims of a cluster, each distinct one once."""
-
-    def __init__(self, classes: Mapping[str, DeviceClass], features: DeviceFeatures) -> None:
-        self._classes, self._features = classes, features
-        self._known: dict[DeviceClaim, ClaimDemand] = {}
-
-    def read(self, claim: DeviceClaim) -> ClaimDemand:
-        """Return what a claim asks for."""
-        found = self._known.get(claim)
-        if found is None:
-            found = self._known[claim] = self._read(claim)
-        return found
-
-    def _read(self, claim: DeviceClaim) -> ClaimDemand:
-        specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]
-        filters = tuple(dict.fromkeys(map(filter_of, specs)))
-        error = _first_error(prepared([claim], self._classes, self._features))
-        if error is not None:
-            return ClaimDemand((), (), False, error.in_words)
-        exact = [one.exactly for one in claim.requests if one.exactly is not None]
-        is_counting = not claim.constraints and len(exact) == len(claim.requests)
-        is_counting = is_counting and all(
-            one.mode == AllocationMode.EXACT_COUNT and not one.admin_access for one in exact
-        )
-        if not is_counting:
-            return ClaimDemand((), filters, False)
-        counts: dict[DeviceFilter, int] = {}
-        for one in exact:
-            counts[filter_of(one)] = counts.get(filter_of(one), 0) + one.count
-        if sum(counts.values()) > RESULTS_PER_CLAIM:
-            problem = f"it asks for {sum(counts.values())} devices; a claim may have {RESULTS_PER_CLAIM}"
-            return ClaimDemand((), filters, False, problem)
-        return ClaimDemand(tuple(counts.items()), filters, True)
+def claim_demand(claim: DeviceClaim, classes: Mapping[str, DeviceClass], features: DeviceFeatures) -> ClaimDemand:
+    """Return what a claim asks for."""
+    specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]
+    filters = tuple(dict.fromkeys(map(filter_of, specs)))
+    error = _first_error(prepared([claim], classes, features))
+    if error is not None:
+        return ClaimDemand((), (), False, error.in_words)
+    exact = [one.exactly for one in claim.requests if one.exactly is not None]
+    is_counting = not claim.constraints and len(exact) == len(claim.requests)
+    is_counting = is_counting and all(one.mode == AllocationMode.EXACT_COUNT and not one.admin_access for one in exact)
+    if not is_counting:
+        return ClaimDemand((), filters, False)
+    counts: dict[DeviceFilter, int] = {}
+    for one in exact:
+        counts[filter_of(one)] = counts.get(filter_of(one), 0) + one.count
+    if sum(counts.values()) > RESULTS_PER_CLAIM:
+        problem = f"it asks for {sum(counts.values())} devices; a claim may have {RESULTS_PER_CLAIM}"
+        return ClaimDemand((), filters, False, problem)
+    return ClaimDemand(tuple(counts.items()), filters, True)
 
 
 def _first_error(claims: PreparedClaims) -> DeviceError | None:

@@ -114,7 +114,7 @@ class Loops:
 
 
 @given(seed=st.integers(0, 2**32))
-@examples(40, 2)
+@examples(40, 1)
 def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(seed: int) -> None:
     loops = Loops(ReplacedCluster(Random(seed)))
     random = loops.world.random
@@ -130,6 +130,7 @@ def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(
         loops.world.live()
 
 
+@pytest.mark.ci
 @given(seed=st.integers(0, 2**32))
 @examples(40, 1)
 def test_a_cluster_that_no_longer_changes_comes_to_rest_and_costs_less_in_each_loop(seed: int) -> None:

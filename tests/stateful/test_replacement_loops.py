@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.differences import difference
-from tests.builders.examples import examples
+from tests.builders.examples import ALL, examples
 from tests.builders.kubernetes import Json
 from tests.certificates.replacement import offences
 from tests.stateful.replaced_loops import ReplacedCluster, leaving_of
@@ -22,7 +22,7 @@ from trimtab.clients.loop.replacing import note_outcomes
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
-LOOPS = 10
+LOOPS = 10 if ALL else 6
 PAYBACK_S, AVOID_S = 900, 500
 USUAL: Json = {"maxPaybackTime": f"{PAYBACK_S}s", "avoidTime": f"{AVOID_S}s"}
 OTHERS: dict[str, list[Json]] = {

@@ -10,7 +10,6 @@ from tests.builders.cloud_rounds import Rounds
 from tests.builders.instance_types import MIB, aws_machine, aws_seen
 from tests.builders.kubernetes import Json, node, node_group, pod
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, MachineType, Reservation
-from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 
 # The type with the largest difference from AWS's figures: by the published rule pods have 3114 MiB, in fact 2989.
@@ -103,11 +102,3 @@ def test_pods_that_do_not_fit_go_to_the_next_group(rounds_of: Callable[..., Roun
     )
     assert rounds.run_for(120) == [("g", 1), ("larger", 1)]
     assert rounds.pending == []
-
-
-def test_without_learning_growth_would_not_end(
-    rounds_of: Callable[..., Rounds], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(NodeResourceLearner, "learn", lambda *_: None)
-    rounds = rounds_of(group(), *waiting(TOO_MUCH))
-    assert len(rounds.run_for(300)) > 3

@@ -23,7 +23,7 @@ def mounting(*volumes: MountedVolume, **fields: object) -> PodRow:
     ("zones", "expected"),
     [
         pytest.param(((ZONE, "a"),), {"n1", "n3"}, id="nodes without any zone label take every volume"),
-        pytest.param(((ZONE, "a__b"),), {"n1", "n2", "n3"}, id="a set of zones"),
+        pytest.param(((ZONE, "a__ b"),), {"n1", "n2", "n3"}, id="a set of zones, with blanks"),
         pytest.param(((BETA, "b"),), {"n2", "n3"}, id="an old label against a new one"),
         pytest.param(((ZONE, "a__"),), {"n1", "n2", "n3"}, id="a set with an empty part is ignored"),
         pytest.param((("other", "a"),), {"n1", "n2", "n3"}, id="another label is not a zone"),

@@ -22,7 +22,7 @@ from trimtab.clients.loop.replacing import note_outcomes
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
-LOOPS = 10 if ALL else 6
+LOOPS = 10
 PAYBACK_S, AVOID_S = 900, 500
 USUAL: Json = {"maxPaybackTime": f"{PAYBACK_S}s", "avoidTime": f"{AVOID_S}s"}
 OTHERS: dict[str, list[Json]] = {
@@ -118,7 +118,7 @@ class Loops:
 def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(seed: int) -> None:
     loops = Loops(ReplacedCluster(Random(seed)))
     random = loops.world.random
-    for loops.world.loop in range(LOOPS):
+    for loops.world.loop in range(LOOPS if ALL else 6):
         if random.random() < 0.2:
             loops.settings = some_settings(random)
         if random.random() < 0.05:  # a new leader without the state

@@ -1,6 +1,7 @@
 """A small cluster as the live screen shows it, and the terminal screen as text."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import listed
+from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.plan import CommandOptions
@@ -114,6 +116,19 @@ def text_of_terminal(app: TopApp) -> str:
     strips = app.screen._compositor.render_strips()
     lines = ["".join(segment.text for segment in strip).rstrip() for strip in strips]
     return "\n".join(lines).rstrip() + "\n"
+
+
+async def until(app: TopApp, pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    end_s = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end_s, f"this is shown:\n{text_of_terminal(app)}"
+        await pilot.pause(0.02)
+
+
+async def until_shown(app: TopApp, pilot: Pilot[None], text: str) -> None:
+    """Wait until the terminal shows a text."""
+    await until(app, pilot, lambda: text in text_of_terminal(app))
 
 
 def with_terminal(

@@ -1,9 +1,8 @@
-"""The names in the JSON of answers and settings that users rely on, decision by decision."""
+"""The names in the JSON of answers that users rely on, decision by decision."""
 
 from typing import Any
 
 import pytest
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from trimtab.clients.json_form import readable_form
@@ -99,36 +98,3 @@ ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
 @pytest.mark.parametrize(("message", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_has_the_names_that_users_rely_on(message: Message, expected: dict[str, Any]) -> None:
     assert without_defaults(readable_form(message)) == expected
-
-
-def test_settings_have_the_names_that_users_rely_on() -> None:
-    names: dict[str, Any] = {
-        "scaleUp": {
-            "balanceSimilarNodeGroups": True,
-            "expanders": ["PRIORITY", "LEAST_WASTE"],
-            "priority": {"ranks": [{"rank": 10, "patterns": ["spot"]}]},
-            "templateSource": "PREFER_NODE",
-            "newPodScaleUpDelay": "5s",
-        },
-        "slack": {
-            "extraCapacityMinRate": 0.1,
-            "granularity": 5,
-            "strategy": "LARGEST_POD",
-            "resources": {"memory": {"rate": 0.2, "floor": "1"}},
-            "schedules": [{"cron": "0 8 * * 1-5", "duration": "3600s", "timeZone": "Europe/Berlin"}],
-        },
-        "podCosts": {
-            "targets": [
-                {
-                    "namespaces": ["n"],
-                    "ownerKinds": ["ReplicaSet"],
-                    "selector": {"matchLabels": {"app": "web"}},
-                    "strategies": [
-                        {"strategy": "BALANCE_DOMAINS", "weight": 2.0, "threshold": 3.0, "topologyKey": "zone"}
-                    ],
-                }
-            ]
-        },
-    }
-    message = json_format.ParseDict(names, plan_pb2.PlanSettings())
-    assert json_format.MessageToDict(message) == names

@@ -89,6 +89,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield service.address
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", HAND_WRITTEN)
 def test_fit_through_a_running_planner_prints_what_the_scheduler_answered(
     name: str, tmp_path: Path, address: str, forked: Programs
@@ -97,6 +98,7 @@ def test_fit_through_a_running_planner_prints_what_the_scheduler_answered(
     assert disagreements(one, printed(forked, "--planner", address, *written(tmp_path, one))) == []
 
 
+@pytest.mark.ci
 def test_running_pods_of_a_real_cluster_are_asked_about_as_if_taken_out(
     tmp_path: Path, address: str, forked: Programs
 ) -> None:

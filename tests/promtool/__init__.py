@@ -1,3 +1,1 @@
-"""Tests of the rules with promtool, and of rules and dashboard with a real Prometheus server: `python -m
-tests.promtool.observed`.
-"""
+"""Tests of the alerting rules with promtool."""

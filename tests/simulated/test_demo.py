@@ -115,7 +115,7 @@ def test_the_demo_takes_the_users_cluster(demo: Demo, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(signal.SIGINT, id="Ctrl-C"),
+        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.ci),
         pytest.param(signal.SIGTERM, id="kill", marks=pytest.mark.nightly),
     ],
 )

@@ -29,19 +29,19 @@ def test_a_larger_maximum_counts_at_once_a_smaller_one_too() -> None:
     rounds = Rounds([group("a", most=1), waiting("p1")])
     assert rounds.run_for(60) == [("a", 1)]
     rounds.add(waiting("p2"))
-    assert rounds.run_for(600) == []
+    assert rounds.run_for(200) == []
     rounds.edit_group("a", maxSize=2)
     assert rounds.run_for(20) == [("a", 1)]
     rounds.edit_group("a", maxSize=1)
     rounds.add(waiting("p3"))
-    assert rounds.run_for(600) == []
+    assert rounds.run_for(200) == []
 
 
 def test_a_template_that_changes_in_the_cloud_counts_at_once_whatever_the_nodes_are_like() -> None:
     rounds = Rounds([group("a"), waiting("p1")])
     assert rounds.run_for(60) == [("a", 1)]
     rounds.add(waiting("p2", memory="48Gi"))
-    assert rounds.run_for(600) == []
+    assert rounds.run_for(200) == []
     rounds.edit_group("a", template=node("x", cpu="4", memory="64Gi"))
     assert rounds.run_for(20) == [("a", 1)]
 
@@ -50,13 +50,13 @@ def test_a_group_that_comes_grows_and_one_that_is_gone_does_not() -> None:
     rounds = Rounds([group("a"), waiting("p1")])
     assert rounds.run_for(60) == [("a", 1)]
     rounds.add(waiting("p2", memory="60Gi"))
-    assert rounds.run_for(600) == []
+    assert rounds.run_for(200) == []
     rounds.add(group("b", memory="64Gi"))
     assert rounds.run_for(60) == [("b", 1)]
     with rounds.cluster.transaction() as state:
         del state.groups["b"]
     rounds.add(waiting("p3", memory="60Gi"))
-    assert rounds.run_for(600) == []
+    assert rounds.run_for(200) == []
 
 
 def test_nodes_that_have_not_registered_spoil_no_template() -> None:
@@ -81,7 +81,7 @@ def test_growth_continues_while_other_nodes_shrink() -> None:
     assert rounds.run_for(20) == [("c", 1)]
     assert rounds.run_for(120) == []
     assert (rounds.nodes("a"), rounds.nodes("b")) == ([], ["b-0"])
-    assert rounds.run_for(1200) == []
+    assert rounds.run_for(800) == []
     assert (rounds.nodes("b"), len(rounds.nodes("c"))) == (["b-0"], 1)
 
 
@@ -100,6 +100,7 @@ def test_a_node_being_deleted_is_not_upcoming(is_gone: bool) -> None:
     assert rounds.run_for(10) == [("a", 1)]
 
 
+@pytest.mark.ci
 def test_a_node_that_fails_its_checks_is_waited_for_then_another_group_serves_then_it_goes() -> None:
     preferred = group("b", cpu="1", memory="8Gi", labels={LABEL: "100"}, taints=[f"{CHECKS}:NoSchedule"])
     rounds = Rounds(

@@ -54,6 +54,7 @@ def decided(text: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.ci
 def test_a_plan_is_the_same_wherever_it_is_made(address: str, cluster: Path) -> None:
     arguments = ("plan", cluster, "--now", NOW, "-o", "json")
     inside = decided(printed(*arguments))

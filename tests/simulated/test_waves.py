@@ -3,6 +3,8 @@
 Nodes at the end and evictions are those of this seed.
 """
 
+from functools import cache
+
 import pytest
 
 from tests.builders.after_burst import after_burst, patient
@@ -18,6 +20,12 @@ def simulated(max_waves: int = 10) -> ClusterSimulation:
     settings = patient()
     settings.scale_down.max_waves = max_waves
     return ClusterSimulation(SMALL, settings=settings)
+
+
+@cache
+def ended(max_waves: int = 10) -> ClusterSimulation:
+    """Return the simulation at its end, for all tests of the module."""
+    return simulated(max_waves).run()
 
 
 def upstreams_policy() -> plan_pb2.PlanSettings:
@@ -37,13 +45,13 @@ def soft_tainted(simulation: ClusterSimulation) -> set[str]:
 
 
 def test_more_nodes_go_than_with_one_wave_because_the_plan_lasts_while_its_own_moves_fill_nodes() -> None:
-    one, all_waves = simulated(1).run(), simulated().run()
+    one, all_waves = ended(1), ended()
     assert (one.node_count(), all_waves.node_count()) == (15, 11)
     assert not all_waves.pending
 
 
 def test_no_more_nodes_stay_than_with_upstreams_policy_sooner_and_for_no_more_evictions_of_a_node() -> None:
-    upstream, ours = ClusterSimulation(SMALL, settings=upstreams_policy()).run(), simulated().run()
+    upstream, ours = ClusterSimulation(SMALL, settings=upstreams_policy()).run(), ended()
     assert ours.node_count() <= upstream.node_count()
     its, figures = upstream.summary(), ours.summary()
     assert figures["nodeHours"] < its["nodeHours"]
@@ -53,8 +61,7 @@ def test_no_more_nodes_stay_than_with_upstreams_policy_sooner_and_for_no_more_ev
 def test_all_waves_get_the_soft_taint_at_once_and_lose_it_once_nothing_is_planned() -> None:
     simulation = simulated().run_for(170)
     assert (simulation.node_count(), len(soft_tainted(simulation))) == (27, 16), "none has gone yet"
-    simulation.run()
-    assert (simulation.node_count(), len(soft_tainted(simulation))) == (11, 0)
+    assert (ended().node_count(), len(soft_tainted(ended()))) == (11, 0)
 
 
 @pytest.mark.nightly

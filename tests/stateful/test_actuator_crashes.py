@@ -12,6 +12,7 @@ from tests.builders.actuator import Crash, Stage, small_cluster, sql_store
 from tests.builders.tiers import ALL_DEATHS
 from trimtab.v1 import actuator_pb2, plan_pb2
 
+STRIDE = 1 if ALL_DEATHS else 3
 DRAINED = ("n0", "n1", "n2")
 EMPTY = ("n6", "n7")
 GROWTH = actuator_pb2.ScaleUpRequest(
@@ -74,7 +75,7 @@ def test_a_life_has_enough_points_to_die_at() -> None:
 
 
 def test_dying_once_at_any_point_loses_nothing_and_does_nothing_twice() -> None:
-    for moment in range(1, moments_in_one_life() + 1, 1 if ALL_DEATHS else 3):
+    for moment in range(1, moments_in_one_life() + 1, STRIDE):
         stage = Stage(small_cluster())
         survive(stage, [moment])
         try:
@@ -167,7 +168,7 @@ def test_a_cancelled_drain_is_rolled_back_whenever_the_process_dies() -> None:
                 lives += 1
 
     count = life(None).breaker.count
-    for moment in range(1, count + 1):
+    for moment in range(1, count + 1, STRIDE):
         stage = life(moment)
         finished = stage.finished()
         assert finished["n1"] == ("DELETED", "UNSPECIFIED"), f"moment {moment}"
@@ -196,7 +197,7 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_drain_is_cancelled_
         return stage
 
     most = 0
-    for moment in range(1, 60):
+    for moment in range(1, 60, STRIDE):
         stage = life(moment)
         most = max(most, len(stage.noted("evicted")))
         assert stage.tainted() == set(), f"moment {moment}"

@@ -45,7 +45,7 @@ TIMES, MANY = 4, 1000
 # Time until a dead process is restarted; instances terminate within some seconds.
 DOWN_S = (0.0, 10.0, 120.0)
 # Points before and after writes, and the number of them between two deaths.
-MOST_WRITES, SOME = 70, 23
+MOST_WRITES, SOME = 70, 35
 FAULTS = [*product((*READS, *WRITES), KINDS)]
 RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
 # Each call with one kind, the kinds in turn.

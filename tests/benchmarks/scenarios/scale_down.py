@@ -1,7 +1,7 @@
 """The scale-down decision alone, in process: first loop, steady loop, growth. Synthetic clusters.
 
 "bound" is the most nodes that could go by volume alone: as many eligible nodes as leave enough cpu and memory for all
-pods; no plan can do better, and few clusters allow it. How good plans are: `quality`.
+pods; no plan can do better, and few clusters allow it. How good plans are: the corpus.
 """
 
 from dataclasses import dataclass, replace

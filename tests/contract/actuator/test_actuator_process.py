@@ -151,6 +151,7 @@ def test_two_processes_cannot_work_on_one_store_in_different_directories(directo
     assert "store.sqlite.lock is locked" in other.stderr
 
 
+@pytest.mark.ci
 def test_deleting_the_store_of_a_running_process_ends_it_with_a_reason(directory: Path) -> None:
     # The node still exists when the actuator restarts: its drain does not begin.
     with running(directory, "--delay-after-taint=1000") as (process, client):

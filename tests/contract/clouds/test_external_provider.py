@@ -70,29 +70,6 @@ def wait_until(world: ExternalWorld, reached: Callable[[Any], bool]) -> None:
         revision = world.actuator.processor.wait_for_change(revision, 1.0)
 
 
-def test_groups_nodes_and_sizes_are_those_of_the_cloud(stub: Any) -> None:
-    groups = stub.NodeGroups(pb.NodeGroupsRequest()).node_groups
-    assert [(one.id, one.min_size, one.max_size) for one in groups] == [("g", 1, 6), ("h", 0, 2)]
-    assert size(stub) == 3
-    found = stub.NodeGroupForNode(pb.NodeGroupForNodeRequest(node=node("g-1"))).node_group
-    assert (found.id, found.max_size) == ("g", 6)
-    assert stub.NodeGroupForNode(pb.NodeGroupForNodeRequest(node=node("other"))).node_group.id == ""
-
-
-def test_refresh_and_cleanup_change_nothing(stub: Any) -> None:
-    stub.Cleanup(pb.CleanupRequest())
-    stub.Refresh(pb.RefreshRequest())
-    assert size(stub) == 3
-
-
-def test_growth_shows_at_once_and_its_instances_before_they_register(stub: Any) -> None:
-    increase(stub, 2)
-    assert size(stub) == 5
-    instances = stub.NodeGroupNodes(pb.NodeGroupNodesRequest(id="g")).instances
-    states = [one.status.instance_state for one in instances]
-    assert sorted(states) == [pb.InstanceStatus.INSTANCE_RUNNING] * 3 + [pb.InstanceStatus.INSTANCE_CREATING] * 2
-
-
 def test_a_log_line_is_written_for_what_changes_or_fails_and_not_for_each_read(stub: Any) -> None:
     with capture_logs() as logs:
         stub.NodeGroups(pb.NodeGroupsRequest())

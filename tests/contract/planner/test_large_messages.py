@@ -75,6 +75,7 @@ def test_the_client_takes_large_answers_and_sends_large_states(
     assert len(second.nodes) == NODES
 
 
+@pytest.mark.ci
 def test_the_loop_sends_a_large_state_when_it_is_requested(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:
     def whole() -> SnapshotUpdate:
         return SnapshotUpdate(cluster, None)

@@ -1,7 +1,7 @@
 """`--usage`: figures from files and from a real Prometheus, shown beside requests and never decided on.
 
-The real Prometheus needs TRIMTAB_PROMETHEUS, a directory with `promtool` (tests/promtool/build.sh) and `prometheus`
-(tests/promtool/observed.py says how it is built); without it that test is skipped.
+The real Prometheus needs TRIMTAB_PROMETHEUS, a directory with `promtool` (tests/promtool/build.sh) and `prometheus`,
+built in the same way; without it that test is skipped.
 """
 
 import json

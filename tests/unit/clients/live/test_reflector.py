@@ -79,7 +79,8 @@ class Running:
             time.sleep(0.005)
 
     def until_pods(self, *names: str) -> None:
-        self.until(lambda: self.sink.complete > 0 and set(self.sink.pods) == set(names))
+        # A list has told its sink of its end before it notes that nothing was missed.
+        self.until(lambda: self.reflector.stale_s > 0 and set(self.sink.pods) == set(names))
 
     def stop(self) -> None:
         self.reflector.stop()

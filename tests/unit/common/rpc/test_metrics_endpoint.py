@@ -13,7 +13,7 @@ import pytest
 
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.rpc import http_port
-from trimtab.common.rpc.http_port import HttpAnswer, plain, serve_http
+from trimtab.common.rpc.http_port import HttpAnswer, HttpPort, plain, serve_http
 from trimtab.common.rpc.metrics_endpoint import serve_metrics
 
 MANY = 300
@@ -89,8 +89,18 @@ def test_an_answer_that_is_not_read_is_not_kept_for_long(monkeypatch: pytest.Mon
     monkeypatch.setattr(http_port, "_LONGEST_S", 0.2)
     size = 50_000_000  # more than sockets hold
     asked = b"GET / HTTP/1.1\r\n\r\n"
-    with serving(lambda _request: HttpAnswer("200 OK", bytes(size))) as port, connections(port, 1, asked) as (unread,):
-        time.sleep(1.0)
+    asked_for = threading.Event()
+
+    def page(_request: http_port.HttpRequest) -> HttpAnswer:
+        asked_for.set()
+        return HttpAnswer("200 OK", bytes(size))
+
+    with serving(page) as port, connections(port.server_port, 1, asked) as (unread,):
+        assert asked_for.wait(LIMIT_S)
+        until_s = time.monotonic() + LIMIT_S
+        while port._answering:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
         assert sum(map(len, iter(lambda: unread.recv(1 << 20), b""))) < size
 
 
@@ -104,7 +114,8 @@ def test_pages_that_take_long_keep_no_quick_one_waiting() -> None:
     def page(request: http_port.HttpRequest) -> HttpAnswer | Callable[[], HttpAnswer]:
         return slow if request.path == "/slow" else plain("200 OK", "quick")
 
-    with serving(page) as port, ThreadPoolExecutor(10) as callers:
+    with serving(page) as served, ThreadPoolExecutor(10) as callers:
+        port = served.server_port
         pages = [callers.submit(page_of, port, "/slow") for _ in range(10)]
         assert [page_of(port, "/quick") for _ in range(5)] == [b"quick\n"] * 5
         assert not any(page.done() for page in pages)
@@ -135,10 +146,10 @@ def test_a_page_that_fails_is_answered_and_the_port_goes_on() -> None:
             raise KeyError("a fault")
         return plain("200 OK", request.path)
 
-    with serving(page) as port:
+    with serving(page) as served:
         with pytest.raises(urllib.error.HTTPError, match="500"):
-            page_of(port, "/fails")
-        assert page_of(port, "/a%20b") == b"/a b\n"
+            page_of(served.server_port, "/fails")
+        assert page_of(served.server_port, "/a%20b") == b"/a b\n"
 
 
 def test_metrics_are_packed_for_callers_that_accept_it() -> None:
@@ -149,9 +160,9 @@ def test_metrics_are_packed_for_callers_that_accept_it() -> None:
 
 
 @contextmanager
-def serving(page: Callable[[http_port.HttpRequest], HttpAnswer | Callable[[], HttpAnswer]]) -> Iterator[int]:
+def serving(page: Callable[[http_port.HttpRequest], HttpAnswer | Callable[[], HttpAnswer]]) -> Iterator[HttpPort]:
     port = serve_http("127.0.0.1", 0, None, page)
     try:
-        yield port.server_port
+        yield port
     finally:
         port.close()

@@ -68,7 +68,7 @@ def random_objects(random: Random) -> list[Json]:
 
 
 @given(st.integers(0, 2**48))
-@examples(60)
+@examples(60, 6)
 def test_a_request_gets_room_for_all_of_its_pods_or_for_none(seed: int) -> None:
     random = Random(seed)
     settings: Json = {}

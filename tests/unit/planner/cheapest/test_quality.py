@@ -27,7 +27,7 @@ from trimtab.v1 import plan_pb2
 
 MOST_PROVEN = 60
 """Number of pods up to which the certificate, which checks every pod and node, is fast enough."""
-PLANNED, DECIDED = (slice(None), slice(None)) if ALL else (slice(0, None, 5), slice(1, None, 20))
+PLANNED, DECIDED = (slice(None), slice(None)) if ALL else (slice(0, None, 10), slice(1, None, 20))
 """Problems that are planned alone, and others that are decided as a whole cluster; with TRIMTAB_ALL_EXAMPLES each of
 the 200 is both.
 """

@@ -240,6 +240,7 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.ci
 def test_kernels_of_the_distribution_are_loaded_and_nothing_is_written(distribution: Path, tmp_path: Path) -> None:
     write(tmp_path)
     program = shipped(distribution / "kernels")
@@ -251,6 +252,7 @@ def test_kernels_of_the_distribution_are_loaded_and_nothing_is_written(distribut
     assert not caches(tmp_path)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("changed", "feature", "answer"),
     [

@@ -51,7 +51,7 @@ def test_the_small_cluster_is_explained_as_by_the_twin() -> None:
     check(canonicalize(small_cluster()))
 
 
-@examples(40)
+@examples(40, 6)
 @given(clusters())
 def test_random_clusters_are_explained_as_by_the_twin(cluster: Cluster) -> None:
     check(canonicalize(write(cluster)))

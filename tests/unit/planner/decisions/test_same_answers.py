@@ -256,7 +256,7 @@ def written(answer: pb.PlanResponse) -> bytes:
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @given(data=st.data())
-@examples(60, 10)
+@examples(60, 6)
 def test_no_answer_depends_on_what_is_kept_or_how_the_cluster_was_sent(world: World, data: st.DataObject) -> None:
     cluster, settings, now_s, state = data.draw(world.first), data.draw(world.settings), NOW_S, None
     cache, kept = VersionCache(1 << 26), CachedSnapshot(canonicalize(write(cluster)))

@@ -1,62 +1,17 @@
-"""TaintToleration and NodeUnschedulable, case by case."""
+"""TaintToleration of many sets at once, and comparisons of numbers; single cases are in tests/parity."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.fitting import fitting, node, pending, reasons
+from tests.builders.fitting import fitting, node, pending
 from tests.reference.predicates.taints import covers
 from trimtab.planner.model.values import PodRequirements, TaintSpec, TolerationSpec
 from trimtab.planner.predicates.taints import any_tolerates, untolerated
 from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.v1.snapshot_pb2 import TaintEffect as Effect
 from trimtab.v1.snapshot_pb2 import TolerationOperator as Op
-
-GPU = TaintSpec("gpu", "a", Effect.NO_SCHEDULE)
-
-
-@pytest.mark.parametrize(
-    ("taint", "toleration", "tolerated"),
-    [
-        pytest.param(GPU, None, False, id="nothing tolerates"),
-        pytest.param(GPU, TolerationSpec("gpu", Op.EQUAL, "a", 0), True, id="equal, every effect"),
-        pytest.param(GPU, TolerationSpec("gpu", 0, "a", Effect.NO_SCHEDULE), True, id="no operator is Equal"),
-        pytest.param(GPU, TolerationSpec("gpu", Op.EQUAL, "b", 0), False, id="another value"),
-        pytest.param(GPU, TolerationSpec("gpu", Op.EXISTS, "", 0), True, id="exists"),
-        pytest.param(GPU, TolerationSpec("gpu", Op.EXISTS, "", Effect.NO_EXECUTE), False, id="another effect"),
-        pytest.param(GPU, TolerationSpec("", Op.EXISTS, "", 0), True, id="exists without key tolerates all"),
-        pytest.param(GPU, TolerationSpec("", Op.EQUAL, "a", 0), True, id="equal without key compares the value"),
-        pytest.param(GPU, TolerationSpec("gpu", Op.LT, "b", 0), False, id="an operator of later versions"),
-        pytest.param(GPU._replace(effect=Effect.NO_EXECUTE), None, False, id="NoExecute excludes"),
-        pytest.param(GPU._replace(effect=Effect.PREFER_NO_SCHEDULE), None, True, id="PreferNoSchedule never filters"),
-    ],
-)
-def test_a_taint_is_tolerated(taint: TaintSpec, toleration: TolerationSpec | None, tolerated: bool) -> None:
-    spec = PodRequirements(tolerations=(toleration,) if toleration else ())
-    assert reasons(pending(spec), [node(taints=(taint,))]) == {"n1": [] if tolerated else ["TAINT_NOT_TOLERATED"]}
-
-
-def test_every_taint_needs_a_toleration() -> None:
-    both = node(taints=(GPU, TaintSpec("team", "x", Effect.NO_EXECUTE)))
-    spec = PodRequirements(tolerations=(TolerationSpec("gpu", Op.EXISTS, "", 0),))
-    assert reasons(pending(spec), [both]) == {"n1": ["TAINT_NOT_TOLERATED"]}
-
-
-@pytest.mark.parametrize(
-    ("toleration", "tolerated"),
-    [
-        pytest.param(None, False, id="nothing"),
-        pytest.param(TolerationSpec("node.kubernetes.io/unschedulable", Op.EXISTS, "", 0), True, id="its taint"),
-        pytest.param(TolerationSpec("", Op.EXISTS, "", 0), True, id="everything"),
-        pytest.param(TolerationSpec("other", Op.EXISTS, "", 0), False, id="another taint"),
-    ],
-)
-def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(toleration: TolerationSpec | None, tolerated: bool) -> None:
-    spec = PodRequirements(tolerations=(toleration,) if toleration else ())
-    expected = [] if tolerated else ["NODE_UNSCHEDULABLE"]
-    assert reasons(pending(spec), [node(unschedulable=True)]) == {"n1": expected}
-
 
 KEYS, VALUES = st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"])
 TAINTS = st.builds(TaintSpec, KEYS, VALUES, st.sampled_from(Effect.Code.values()[1:]))

@@ -69,14 +69,14 @@ def bytes_of(found: Outcome) -> bytes:
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_without_prices_there_is_no_plan(seed: int) -> None:
     found = plan(with_prices(made(seed)[0].objects(), dict.fromkeys(SIZES)))
     assert (found.result, found.waves) == ("NO_PRICES", [])
 
 
 @given(SEEDS, st.sampled_from(sorted(SIZES)))
-@examples(60, 8)
+@examples(60, 4)
 def test_without_the_price_of_one_group_its_nodes_neither_go_nor_come(seed: int, unknown: str) -> None:
     prices = {name: None if name == unknown else size.price for name, size in SIZES.items()}
     found = plan(with_prices(made(seed)[0].objects(), prices))
@@ -85,21 +85,21 @@ def test_without_the_price_of_one_group_its_nodes_neither_go_nor_come(seed: int,
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_at_equal_prices_plans_bring_fewer_nodes_than_they_take(seed: int) -> None:
     found = plan(with_prices(made(seed)[0].objects(), dict.fromkeys(SIZES, 0.4)))
     assert all(len(came) < len(went) for went, came in found.waves)
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_while_all_groups_are_at_their_maximum_none_gets_a_node(seed: int) -> None:
     found = plan(at_their_maximum(made(seed)[0].objects()))
     assert all(not came for _, came in found.waves[:1])
 
 
 @given(SEEDS, st.sampled_from(sorted(SIZES)))
-@examples(60, 8)
+@examples(60, 4)
 def test_nodes_that_cost_nothing_stay(seed: int, free: str) -> None:
     prices = {name: 0.0 if name == free else size.price for name, size in SIZES.items()}
     found = plan(with_prices(made(seed)[0].objects(), prices))
@@ -107,7 +107,7 @@ def test_nodes_that_cost_nothing_stay(seed: int, free: str) -> None:
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_limits_far_above_the_size_of_the_cluster_change_nothing(seed: int) -> None:
     objects = made(seed)[0].objects()
     huge = plan(objects, settings={"maxSurgeNodes": HUGE, "maxLeavingNodes": HUGE})
@@ -115,7 +115,7 @@ def test_limits_far_above_the_size_of_the_cluster_change_nothing(seed: int) -> N
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_a_plan_that_is_carried_out_leaves_nothing_to_plan(seed: int) -> None:
     cluster, _ = made(seed)
     found = plan(cluster.objects())
@@ -123,7 +123,7 @@ def test_a_plan_that_is_carried_out_leaves_nothing_to_plan(seed: int) -> None:
 
 
 @given(SEEDS)
-@examples(60, 8)
+@examples(60, 4)
 def test_no_prices_within_the_margin_undo_a_plan(seed: int) -> None:
     """No node that came is replaced by one of a group that lost nodes."""
     cluster, random = made(seed)
@@ -138,7 +138,7 @@ def test_no_prices_within_the_margin_undo_a_plan(seed: int) -> None:
 
 
 @given(SEEDS, st.randoms(use_true_random=False))
-@examples(60, 8)
+@examples(60, 4)
 def test_other_names_of_nodes_lead_to_the_same_price(seed: int, random: Random) -> None:
     cluster, _ = made(seed)
     order = random.sample(range(len(cluster.nodes)), len(cluster.nodes))

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.builders.waiting import LIMIT_S
 
 PRINTED = """
@@ -19,6 +21,7 @@ print(basis(canonicalize(snapshot_pb2.ClusterSnapshot()), resolve_scale_down(set
 """
 
 
+@pytest.mark.ci
 def test_sets_in_settings_give_the_same_basis_whatever_the_hash_seed() -> None:
     found = set()
     for seed in ("1", "2"):

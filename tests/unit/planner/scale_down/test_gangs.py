@@ -205,6 +205,7 @@ def test_gangs_move_whole_or_not_at_all_loop_by_loop(random: Random) -> None:
     plan_message(other, settings=settings, state=first.state, now_s=NOW_S + 700)
 
 
+@pytest.mark.ci
 def test_such_clusters_have_gangs_that_move_from_several_nodes() -> None:
     clusters = [whole_gangs(Random(seed)) for seed in range(40)]
     assert sum(moved_whole(message, plan_message(message, settings=settings)) for message, settings in clusters) > 5

@@ -78,7 +78,7 @@ def left_and_price(message: snapshot_pb2.ClusterSnapshot, snapshot: Snapshot, ef
 
 
 @given(st.integers(0, 2**48))
-@examples(1000, most=5)
+@examples(1000, most=2)
 def test_more_effort_leaves_no_more_pods_and_costs_no_more(seed: int) -> None:
     message = snapshot_of(*diverse_pods(seed))
     snapshot, most = canonicalize(message), (1 << 30, 0.0)

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from tests.builders.examples import ALL
 from tests.fuzz.shapes import SHAPES, tainted_slices
 from tests.fuzz.targets import HANDLER
 from trimtab.common.rpc.errors import Reason, ServiceError
@@ -76,7 +77,7 @@ def test_the_deadline_is_asked_and_memory_taken_more_often_the_more_there_is_to_
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_caller_that_goes_ends_its_plan_wherever_it_is(name: str) -> None:
     every = asked(name, SIZES[name][1]).asked
-    for share in (1, 4, 7):
+    for share in (1, 4, 7) if ALL else (4,):
         with pytest.raises(ServiceError) as refusal:
             counted(name, SIZES[name][1], every * share // 8)
         assert refusal.value.reason == Reason.CANCELLED

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.tiers import ci_but
 from trimtab.planner.service.warm_up import cores
 
 PROGRAM = """
@@ -81,7 +82,7 @@ def run(program: str, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("start", ["full", "quick"])
+@pytest.mark.parametrize("start", ci_but(["quick"], ["full", "quick"]))
 def test_nothing_compiles_after_the_warm_up(tmp_path: Path, start: str) -> None:
     run(PROGRAM, str(tmp_path / "cluster.json"), start)
 

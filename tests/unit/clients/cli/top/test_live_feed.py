@@ -3,6 +3,8 @@ the actuator's deletions, and says what lacks.
 """
 
 import json
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from tests.builders.cli import Run
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.loop import FakeActuator, unavailable
-from tests.builders.screens import planned, text_of_terminal, with_terminal
+from tests.builders.screens import planned, text_of_terminal, until, until_shown, with_terminal
 from trimtab.clients.cli.command_options import TopOptions
 from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.plan import CommandOptions
@@ -51,21 +53,12 @@ def options(folder: Path, server: FakeApiServer) -> CommandOptions:
     return CommandOptions((groups,), kubeconfig=kubeconfig(folder, server.url))
 
 
-async def until(app: TopApp, pilot: Pilot[None], text: str) -> None:
-    """Wait until the terminal shows a text."""
-    for _ in range(1000):
-        if text in text_of_terminal(app):
-            return
-        await pilot.pause(0.02)
-    raise AssertionError(f"{text!r} is not shown:\n{text_of_terminal(app)}")
-
-
 def test_a_node_that_comes_is_shown_without_a_key(server: FakeApiServer, tmp_path: Path) -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await until(app, pilot, "2 nodes")
+        await until_shown(app, pilot, "2 nodes")
         server.put(WATCHED["Node"].path, encoded(k8s.node("n3", labels={"pool": "a"})))
-        await until(app, pilot, "3 nodes")
-        await until(app, pilot, "n3")
+        await until_shown(app, pilot, "3 nodes")
+        await until_shown(app, pilot, "n3")
 
     with _feed(options(tmp_path, server), TopOptions(interval_s=0.1), is_once=False) as feed:
         with_terminal(act, feed)
@@ -113,21 +106,21 @@ def live(actuator: FakeActuator | None = None, troubles: dict[str, str] | None =
 
 
 class ActuatorThatLeaves(FakeActuator):
-    """Answers, is away for a while, and answers again."""
+    """Answers while it is not away: of the pods of a drain some are gone."""
 
-    def __init__(self, away: range) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.away, self.calls = away, 0
+        self.is_away, self.gone, self.calls = False, 1, 0
 
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         self.calls += 1
-        if self.calls in self.away:
+        if self.is_away:
             raise unavailable()
         now = Timestamp()
         now.GetCurrentTime()
         drain = actuator_pb2.NodeDeletion(
             node="b-1", node_group="pool-b", drain=True, state=actuator_pb2.DeletionState.DRAINING, state_time=now,
-            pods_total_count=9, pods_gone_count=min(self.calls, 9),
+            pods_total_count=9, pods_gone_count=self.gone,
         )  # fmt: skip
         groups = [
             actuator_pb2.NodeGroupStatus(id=name, max_size=9, target_size=2, instance_count=2)
@@ -137,53 +130,69 @@ class ActuatorThatLeaves(FakeActuator):
 
 
 def test_a_lost_connection_is_said_the_last_picture_stays_and_comes_to_life_again() -> None:
+    actuator = ActuatorThatLeaves()
+
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await until(app, pilot, "draining: 1 of 9 pods gone")
-        await until(app, pilot, "attempt 1, next in")
+        await until_shown(app, pilot, "draining: 1 of 9 pods gone")
+        actuator.is_away = True
+        await until(app, pilot, lambda: re.search(r"attempt \d+, next in", text_of_terminal(app)) is not None)
         assert "draining: 1 of 9 pods gone" in text_of_terminal(app)
-        await until(app, pilot, "draining: 3 of 9 pods gone")
+        actuator.is_away, actuator.gone = False, 3
+        await until_shown(app, pilot, "draining: 3 of 9 pods gone")
         assert "attempt" not in text_of_terminal(app)
         assert app.failure is None
 
-    with_terminal(act, live(ActuatorThatLeaves(range(2, 3))), size=(140, 24))
+    with_terminal(act, live(actuator), size=(140, 24))
 
 
 def test_what_the_watches_of_the_cluster_report_is_shown() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await until(app, pilot, "the cluster is not followed at present: Node: connection refused")
+        await until_shown(app, pilot, "the cluster is not followed at present: Node: connection refused")
 
     with_terminal(act, live(troubles={"Node": "connection refused"}), size=(140, 24))
 
 
+class CountedWaits(threading.Event):
+    """Counts how often a feed has begun to wait, which it does once between two rounds."""
+
+    count = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.count += 1
+        return super().wait(timeout)
+
+
 def test_space_stops_rounds_and_starts_them_again() -> None:
-    actuator = ActuatorThatLeaves(range(0))
+    actuator, waits = ActuatorThatLeaves(), CountedWaits()
+    feed = live(actuator)
+    feed._stopped = waits
 
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        async def until_waits(more: int) -> None:
+            least = waits.count + more
+            await until(app, pilot, lambda: waits.count >= least)
+
         await pilot.press("space")
-        await until(app, pilot, "paused")
-        await pilot.pause(0.3)
+        await until_shown(app, pilot, "paused")
+        await until_waits(1)  # the round in progress ends
         before = actuator.calls
-        await pilot.pause(0.3)
+        await until_waits(3)
         assert actuator.calls == before
         await pilot.press("space")
-        for _ in range(200):
-            if actuator.calls > before:
-                return
-            await pilot.pause(0.02)
-        raise AssertionError("no round is made")
+        await until(app, pilot, lambda: actuator.calls > before)
 
-    with_terminal(act, live(actuator), size=(140, 24))
+    with_terminal(act, feed, size=(140, 24))
 
 
 @pytest.mark.parametrize("gone", ["#head", "#foot", "RowTable"])
 def test_the_clock_and_a_picture_may_come_while_the_app_ends_and_its_widgets_go(gone: str) -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        await until(app, pilot, "2,555, 5 nodes")
+        await until_shown(app, pilot, "2,555, 5 nodes")
         await app.query(gone).remove()
         app._draw_head()
         app._draw()
 
-    with_terminal(act, live(ActuatorThatLeaves(range(0))), size=(140, 24))
+    with_terminal(act, live(ActuatorThatLeaves()), size=(140, 24))
 
 
 class BrokenFeed:

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.builders.cli import Run
-from tests.builders.screens import text_of_terminal, with_terminal
+from tests.builders.screens import text_of_terminal, until, until_shown, with_terminal
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.live import rounds_reader
@@ -71,13 +71,8 @@ def test_every_round_shows_what_was_answered_then(file: Path, rounds: list[Recor
 
 async def shown(app: TopApp, pilot: Pilot[None], text: str) -> None:
     """Wait until the head has a text."""
-    for _ in range(500):
-        if app.picture is not None and text == app.picture.position:
-            await pilot.pause()
-            assert text in text_of_terminal(app)
-            return
-        await pilot.pause(0.02)
-    raise AssertionError(f"{text} is not shown, but {app.picture and app.picture.position}")
+    await until(app, pilot, lambda: app.picture is not None and text == app.picture.position)
+    await until_shown(app, pilot, text)
 
 
 def test_keys_step_through_the_rounds_and_never_beyond_the_ends(file: Path, rounds: list[Recorded]) -> None:
@@ -129,7 +124,10 @@ def test_a_recording_plays_from_the_first_round_to_the_last_and_stops(
     assert sink.seen == [f"round {number} of 4" for number in (4, 1, 2, 3, 4)]
 
 
-def test_space_plays_and_stops(file: Path, rounds: list[Recorded]) -> None:
+def test_space_plays_and_stops(file: Path, rounds: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:
+    # The next round comes no earlier than the test has looked at the first one.
+    monkeypatch.setattr(recorded_feed, "PLAY_S", LIMIT_S)
+
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         assert "paused" in text_of_terminal(app)
         await pilot.press("space")

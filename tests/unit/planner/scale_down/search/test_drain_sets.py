@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,12 +151,14 @@ def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
         assert problem.counts[SEARCHES] == 0
 
 
+@pytest.mark.ci
 def test_random_plans_are_repeated_and_refused() -> None:
     found = [repeat_both(seed) for seed in range(200)]
     assert sum(repeated and len(loop.hint) > 0 for repeated, loop, _ in found) > 30
     assert sum(not repeated for repeated, _, _ in found) > 5
 
 
+@pytest.mark.ci
 def test_random_loops_reach_every_kind_of_outcome() -> None:
     loops = [run_both(seed)[0] for seed in range(500)]
     assert {outcome for loop in loops for outcome in loop.outcome.values()} == {0, 6, 9, 14, 15, 19}

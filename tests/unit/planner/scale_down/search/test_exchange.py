@@ -203,6 +203,7 @@ def test_no_node_is_exchanged_where_a_setting_rules_it_out(more: Json) -> None:
     assert saving(outcome(49, **more)) < saving(outcome(49)) - 1.0
 
 
+@pytest.mark.ci
 @COMPILED
 def test_the_bound_of_a_later_loop_that_compares_plans_includes_later_waves() -> None:
     settings = {"utilizationThreshold": THRESHOLDS[1004 % 3]}

@@ -3,6 +3,7 @@
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def test_the_same_nodes_stay_for_want_of_an_order_as_in_the_twin(seed: int) -> N
     marked_by_both(seed)
 
 
+@pytest.mark.ci
 def test_random_plans_lack_an_order_now_and_then() -> None:
     found = [marked_by_both(seed) for seed in range(300)]
     assert sum(bool(marked) for marked, _ in found) > 3

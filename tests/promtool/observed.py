@@ -30,7 +30,7 @@ from tests.builders.metrics import OBSERVE, queries
 from tests.e2e.control_plane.control_plane import free_ports
 from tests.soak.actuator_calls import ActuatorCalls
 from tests.soak.callers import Answers, call_until
-from tests.soak.planner_calls import PlannerCalls
+from tests.soak.planner_calls import PlannerClient
 from trimtab.clients.cli.demo.services import actuator, planner
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.objects import read_files
@@ -118,7 +118,7 @@ def services(directory: Path, jobs: Mapping[str, int]) -> Iterator[None]:
         # Both serve before the first query.
         planner_at, actuator_at = deciding.address, acting.address
         stopped = threading.Event()
-        makers = (lambda: PlannerCalls(planner_at, snapshots), lambda: ActuatorCalls(actuator_at, NODES // 2))
+        makers = (lambda: PlannerClient(planner_at, snapshots), lambda: ActuatorCalls(actuator_at, NODES // 2))
         threads = [threading.Thread(target=call_until, args=(stopped, make, Random(0), Answers())) for make in makers]
         for thread in threads:
             thread.start()

@@ -20,10 +20,10 @@ from trimtab.clients.cli.demo.services import ActuatorProcess
 from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.loop.rounds import deletion_order
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import Objects
 from trimtab.common.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.common.objects.decode import add_text
@@ -98,7 +98,7 @@ ShowFirst = Callable[[plan_pb2.PlanRequest, PlanAnswer], None]
 
 
 def run(
-    planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, show_first: ShowFirst
+    planner: PlannerClient, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, show_first: ShowFirst
 ) -> Story:
     """Loop until a plan changes nothing and nothing is in progress; then again with a burst, and once it is over."""
     with ActuatorClient(actuator.address) as client:
@@ -118,7 +118,7 @@ class _ScenarioLoop:
 
     def __init__(
         self,
-        planner: PlannerAccess,
+        planner: PlannerClient,
         actuator: ActuatorProcess,
         scenario: DemoSettings,
         screen: Screen,

@@ -40,10 +40,11 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.fit import fit
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.printing import messages_and_blocks, print_found
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -63,7 +64,7 @@ class Question(NamedTuple):
     prices : of a file.
     """
 
-    planner: PlannerAccess
+    planner: PlannerClient
     view: ClusterView
     request: plan_pb2.PlanRequest
     name: str

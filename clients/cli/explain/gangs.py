@@ -10,8 +10,8 @@ from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, refusal_sentences
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -53,7 +53,7 @@ def group_keys(view: ClusterView) -> list[str]:
     return [f"{one.namespace}/{one.name}" for one in view.snapshot.pod_groups]
 
 
-def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
+def explain_gang(planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
     """Ask the planner about a pod group that exists. key : "namespace/name"."""
     group = view.snapshot.pod_groups[group_keys(view).index(key)]
     pods = view.pods_in_group(key)

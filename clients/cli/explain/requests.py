@@ -6,14 +6,14 @@ from trimtab.clients.cli.answers.capacity_requests import OUTCOMES
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 
 
 def answer_to_request(
-    planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest
+    planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest
 ) -> plan_pb2.CapacityRequestAnswer:
     """Ask the planner for the answer to one request. key : "namespace/name". Errors: UsageError."""
     known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}

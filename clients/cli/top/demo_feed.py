@@ -14,8 +14,9 @@ from trimtab.clients.cli.demo.command import generated_chapter
 from trimtab.clients.cli.demo.loop import DemoSettings, run
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.output import stderr_console
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.top.feed import Feed, Picture, PictureSink
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 
@@ -28,7 +29,7 @@ class DemoFeed(Feed):
 
     is_live = True
 
-    def __init__(self, planner: PlannerAccess, actuator: services.ActuatorProcess, scenario: DemoSettings) -> None:
+    def __init__(self, planner: PlannerClient, actuator: services.ActuatorProcess, scenario: DemoSettings) -> None:
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._display: _PictureDisplay | None = None
 

@@ -41,6 +41,7 @@ from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, 
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.cluster.node_info import NodeInfo
+from trimtab.clients.simulation.cluster.objects import controller_of
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.provisioning_requests import (
     REQUEST,
@@ -48,6 +49,7 @@ from trimtab.clients.simulation.cluster.provisioning_requests import (
     request_object,
     with_conditions,
 )
+from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
@@ -260,12 +262,16 @@ class SimulatedCluster:
             state.put(with_conditions(item, conditions))
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
-        """Set a ReplicaSet's number of pods. Raises `NotFoundError`."""
+        """Set the size of a ReplicaSet and of the Deployment that owns it. Raises `NotFoundError`."""
         with self.transaction("scale", name) as state:
             owner = state.others.get(f"ReplicaSet/{namespace}/{name}")
             if owner is None:
                 raise NotFoundError(f"ReplicaSet {namespace}/{name} does not exist")
-            self.controllers.scale(owner, replicas)
+            scale(state, self.controllers, owner, replicas)
+            above = state.owners.get(str(controller_of(owner).get("uid") or ""))
+            if above is not None:
+                above["spec"]["replicas"] = replicas
+                state.put(above)
 
     def objects(self) -> list[Object]:
         """Return all objects, with the status that controllers would write, sorted by kind, namespace, name."""

@@ -175,7 +175,7 @@ class ClusterSimulation:
     def run(self) -> "ClusterSimulation":
         """Run the scenario to its end, and sample the end."""
         self.run_until(self.begin_s + self.scenario.duration)
-        if self.measurements.samples and self.measurements.samples[-1].time_s < self.now_s:
+        if self.measurements.samples and self.measurements.samples[-1]["time"] < self.now_s:
             self.measurements.sample(self.now_s)
         return self
 

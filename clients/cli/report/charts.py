@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.blocks import COLORS, Chart, Line, Table
 from trimtab.clients.cli.plot_figure import CHOSEN, HOVER, OTHERS, PlotFigure, finished
+from trimtab.clients.simulation.measurements import AMOUNTS
 from trimtab.clients.simulation.recommendation import FIGURES
 
 Json = dict[str, Any]
@@ -52,9 +53,8 @@ def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
     axis = TimeAxis(_hours, "hours since the start") if from_start else TimeAxis(moments)
     found = [_nodes(results[0]) if len(results) == 1 else _lines("Nodes", "nodes", results, axis, totals)]
     found.append(_lines("Pending pods", "pods", results, axis, lambda one: one["samples"]["pending"]))
-    for name, key in (("cpu", "cpu"), ("memory", "memory")):
-        title = f"Share of {name} that is requested"
-        found.append(_lines(title, "%", results, axis, partial(_shares, key)))
+    for name in AMOUNTS:
+        found.append(_lines(f"Share of {name} that is requested", "%", results, axis, partial(_shares, name)))
     for title, unit, there, wanted in _SLACK:
         if any(any(one["samples"].get(name, ())) for one in results for name in (there[0], wanted[0])):
             found.append(_lines(title, unit, results, axis, _series(*there), _series(*wanted)))
@@ -169,14 +169,11 @@ def _described(results: Sequence[Json], unit: str, values: Values) -> str:
 def _shares(resource: str, result: Json) -> list[float]:
     samples = result["samples"]
     pairs = zip(
-        samples[f"{resource}Requested{_UNIT[resource]}"],
-        samples[f"{resource}Allocatable{_UNIT[resource]}"],
+        samples[f"{resource}Requested{AMOUNTS[resource]}"],
+        samples[f"{resource}Allocatable{AMOUNTS[resource]}"],
         strict=True,
     )
     return [round(100 * used / whole, 1) if whole else 0.0 for used, whole in pairs]
-
-
-_UNIT = {"cpu": "Milli", "memory": ""}
 
 
 MOST_GANGS: Final = 25

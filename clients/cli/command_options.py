@@ -38,9 +38,17 @@ from trimtab.clients.cli.options import (
     live,
     reports,
 )
-from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.common.rpc.options import PlaintextOption
+
+
+class PricedCloud(StrEnum):
+    """Whose price list it is."""
+
+    AWS = "aws"
+    GCP = "gcp"
+    AZURE = "azure"
+
 
 LOAD = LoadSettings()
 

@@ -106,7 +106,7 @@ class CommandOptions:
             names = ", ".join(one.name for one in clusters)
             raise UsageError(f"several clusters are given ({names}); this command takes one")
         if clusters and clusters[0].is_live:
-            from trimtab.clients.cli.live_read import read_live
+            from trimtab.clients.cli.live.sources import read_live
 
             return read_live(clusters[0], numbers, with_notes=with_notes, offers=offers)
         files, most = clusters[0].files if clusters else (), self.max_input_bytes

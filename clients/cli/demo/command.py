@@ -23,9 +23,8 @@ from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.burst import write_workload
 from trimtab.clients.cli.demo.loop import DemoSettings, run
-from trimtab.clients.cli.demo.recorded_answers import recorded_answers
 from trimtab.clients.cli.demo.screen import Screen
-from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
+from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge, recorded_answers
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -43,12 +43,6 @@ from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.cluster.node_info import NodeInfo
 from trimtab.clients.simulation.cluster.objects import controller_of
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
-from trimtab.clients.simulation.cluster.provisioning_requests import (
-    REQUEST,
-    known_request,
-    request_object,
-    with_conditions,
-)
 from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
@@ -384,3 +378,46 @@ def _read_view(info: NodeInfo) -> NodeView:
         capacity=node_quantities(status.get("capacity")),
         allocatable=node_quantities(status.get("allocatable")),
     )
+
+
+REQUEST: Final = "ProvisioningRequest"
+"""See kubernetes/autoscaler, cluster-autoscaler/apis. The content of conditions is not decided here."""
+
+
+def known_request(item: Object) -> KnownCapacityRequest:
+    """Return a request as the actuator reads it."""
+    metadata = item["metadata"]
+    return KnownCapacityRequest(
+        metadata.get("namespace") or "",
+        metadata["name"],
+        metadata.get("uid") or "",
+        int(metadata.get("generation") or 0),
+        metadata.get("resourceVersion") or "",
+        tuple((item.get("status") or {}).get("conditions") or ()),
+    )
+
+
+def request_object(one: KnownCapacityRequest) -> Object:
+    """Return the object of a request, without pods."""
+    metadata = {
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.uid,
+        "generation": one.generation,
+        "resourceVersion": one.resource_version,
+    }
+    status = {"conditions": [dict(each) for each in one.conditions]}
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": REQUEST,
+        "metadata": metadata,
+        "spec": {},
+        "status": status,
+    }
+
+
+def with_conditions(item: Object, conditions: Sequence[Mapping[str, Any]]) -> Object:
+    """Return a request with all its conditions replaced, in its next version."""
+    version = str(int(item["metadata"].get("resourceVersion") or "0") + 1)
+    status = {**(item.get("status") or {}), "conditions": [dict(one) for one in conditions]}
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": version}, "status": status}

@@ -1,7 +1,7 @@
 """Target sizes are lowered by nodes that are still to come for gangs and requests which cannot be whole."""
 
 from tests.builders.loop import Setup
-from trimtab.clients.loop.lowering import target_reductions
+from trimtab.clients.loop.capacity import target_reductions
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 

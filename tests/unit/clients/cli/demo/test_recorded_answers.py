@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.clients.cli.demo.command import Chapter, generated_chapter, recorded_chapter
-from trimtab.clients.cli.demo.recorded_answers import recorded_answers
+from trimtab.clients.cli.demo.verdict import recorded_answers
 
 
 @pytest.fixture(params=[recorded_chapter, generated_chapter])

@@ -302,8 +302,8 @@ def _drain_chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
                 y += [line, line, None]
                 hover = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
                 text += [hover] * 3
-        line = {"color": color, "width": 6}
-        figure.add_scatter(x=x, y=y, text=text, name=name, mode="lines", line=line, hovertemplate=HOVER)
+        style = {"color": color, "width": 6}
+        figure.add_scatter(x=x, y=y, text=text, name=name, mode="lines", line=style, hovertemplate=HOVER)
     # No ticks between lines.
     figure.update_layout(yaxis={"nticks": min(len(drains), 8)})
     nodes = counted(len(drains), "node")

@@ -38,8 +38,7 @@ from trimtab.clients.simulation.recorded import RecordedCluster, group_model
 from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 from trimtab.clients.simulation.timers import ScenarioDelays, next_due
-from trimtab.clients.simulation.traces.arrivals import Arrival
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects
+from trimtab.clients.simulation.traces.arrivals import Arrival, TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup

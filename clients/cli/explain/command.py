@@ -21,7 +21,13 @@ from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node
 from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence
 from trimtab.clients.cli.decisions import asking, default_decisions
-from trimtab.clients.cli.explain.gangs import explain_gang, group_keys, pod_group_sentences
+from trimtab.clients.cli.explain.gangs import (
+    answer_to_request,
+    explain_gang,
+    group_keys,
+    pod_group_sentences,
+    request_sentences,
+)
 from trimtab.clients.cli.explain.growth import explain_growth, growth_sentences
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_sentences, pod_sentences
 from trimtab.clients.cli.explain.replacement import (
@@ -29,7 +35,6 @@ from trimtab.clients.cli.explain.replacement import (
     has_price,
     replacement_sentences,
 )
-from trimtab.clients.cli.explain.requests import answer_to_request, request_sentences
 from trimtab.clients.cli.explain.slack import (
     explain_slack,
     placeholder_sentences,

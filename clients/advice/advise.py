@@ -16,12 +16,13 @@ from math import comb
 from typing import Final
 
 from trimtab.clients.advice.changes import Edit
-from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, PlannerCalls
+from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome
 from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
 from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
 from trimtab.clients.advice.workloads import PodWorkloads
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -61,7 +62,7 @@ class AdviceOptions:
 
 
 def advise(
-    planner: PlannerCalls,
+    planner: PlannerClient,
     view: ClusterView,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,

@@ -8,12 +8,13 @@ scale-down. Scale-up is left out if no pod waits and the plan without it frees t
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.editing import SnapshotEditor, edited_settings
 from trimtab.clients.advice.result import saving_of
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import going, known_prices, staying
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.v1 import plan_pb2
@@ -21,18 +22,6 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 _Decision = plan_pb2.Decision
 _AFTER_SCALE_DOWN: Final = frozenset({_Decision.REPLACEMENT, _Decision.POD_COSTS})
-
-
-class PlannerCalls(Protocol):
-    """The calls of a planner that advice uses, such as those of `PlannerClient`."""
-
-    def plan(self, snapshot: pb.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
-        """Return the answer to `Plan`; the planner keeps the snapshot."""
-
-    def plan_delta(
-        self, delta: pb.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
-    ) -> plan_pb2.PlanResponse:
-        """Return the answer to `Plan` over the difference to a snapshot that the planner has."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ class Counterfactuals:
 
     def __init__(
         self,
-        planner: PlannerCalls,
+        planner: PlannerClient,
         view: ClusterView,
         request: plan_pb2.PlanRequest,
         answer: plan_pb2.PlanResponse,

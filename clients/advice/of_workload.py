@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.clients.advice.advise import AdviceOptions, AdviceSearch, base_plan
-from trimtab.clients.advice.counterfactuals import Counterfactuals, PlannerCalls
+from trimtab.clients.advice.counterfactuals import Counterfactuals
 from trimtab.clients.advice.levers import budgets, pods
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Advice
 from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -70,7 +71,7 @@ class WorkloadReport:
 
 
 def explain_workload(
-    planner: PlannerCalls,
+    planner: PlannerClient,
     view: ClusterView,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,

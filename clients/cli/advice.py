@@ -9,10 +9,10 @@ from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.levers.requests import requests_above_use
 from trimtab.clients.advice.result import MOST_PLANS, AdviceReport
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.terminal import progress
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.v1 import plan_pb2
 
 MOST_BESIDE: Final = 6
@@ -30,7 +30,7 @@ def advice_options(
 
 
 def find_advice(
-    planner: PlannerAccess,
+    planner: PlannerClient,
     view: ClusterView,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,

@@ -9,9 +9,6 @@ import typer
 
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.options import (
-    ACTS,
-    LIVE,
-    REPORTS,
     TABLE,
     ActuatorOption,
     ClustersSection,
@@ -37,10 +34,21 @@ from trimtab.clients.cli.options import (
     StateSection,
     UsageSection,
     VerboseOption,
+    acts,
+    live,
+    reports,
 )
-from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.common.rpc.options import PlaintextOption
+
+
+class PricedCloud(StrEnum):
+    """Whose price list it is."""
+
+    AWS = "aws"
+    GCP = "gcp"
+    AZURE = "azure"
+
 
 LOAD = LoadSettings()
 
@@ -63,103 +71,60 @@ class RunOptions(LogSection, MoneySection, LiveSection):
     group_by: GroupByOption = None
     act: Annotated[
         Acts,
-        typer.Option(
+        acts(
             help="all: the actuator carries plans out; steer: annotations keep another autoscaler from nodes that "
-            "should stay; none: change nothing, and count what it would have cost and saved",
-            rich_help_panel=ACTS,
+            "should stay; none: change nothing, and count what it would have cost and saved"
         ),
     ] = Acts.ALL
     replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace",
-            help="ask for replacements too, and have the actuator carry them out wave by wave",
-            rich_help_panel=ACTS,
-        ),
+        bool, acts(help="ask for replacements too, and have the actuator carry them out wave by wave")
     ] = False
     apply_pod_costs: Annotated[
-        bool,
-        typer.Option(
-            "--apply-pod-costs",
-            help="have the actuator write pod deletion costs; otherwise they are only recommended",
-            rich_help_panel=ACTS,
-        ),
+        bool, acts(help="have the actuator write pod deletion costs; otherwise they are only recommended")
     ] = False
     interval_s: IntervalOption = 10.0
     rounds: RoundsOption = 0
     autoscaler: Annotated[
         str | None,
-        typer.Option(
+        acts(
             metavar="NAME",
             help="the autoscaler that is steered: cluster-autoscaler (the default) or karpenter; with --act none its "
             "annotations are only counted",
-            rich_help_panel=ACTS,
         ),
     ] = None
-    writes_per_second: Annotated[
-        float,
-        typer.Option(min=0.1, max=1000, help="largest number of annotations per second", rich_help_panel=ACTS),
-    ] = 10.0
-    clean: Annotated[
-        bool, typer.Option("--clean", help="remove all of Trimtab's annotations and exit", rich_help_panel=ACTS)
-    ] = False
-    leave: Annotated[
-        bool, typer.Option("--leave", help="leave the annotations in place on exit", rich_help_panel=ACTS)
-    ] = False
-    namespace: Annotated[str, typer.Option(help="namespace of the Lease and the ConfigMaps", rich_help_panel=LIVE)] = (
-        "kube-system"
-    )
-    leader_elect: Annotated[
-        bool, typer.Option(help="act and write only while holding the Lease", rich_help_panel=LIVE)
-    ] = True
+    writes_per_second: Annotated[float, acts(min=0.1, max=1000, help="largest number of annotations per second")] = 10.0
+    clean: Annotated[bool, acts(help="remove all of Trimtab's annotations and exit")] = False
+    leave: Annotated[bool, acts(help="leave the annotations in place on exit")] = False
+    namespace: Annotated[str, live(help="namespace of the Lease and the ConfigMaps")] = "kube-system"
+    leader_elect: Annotated[bool, live(help="act and write only while holding the Lease")] = True
     lease_name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="name of the Lease; default: trimtab-loop, or trimtab-steer", rich_help_panel=LIVE
-        ),
+        str | None, live(metavar="NAME", help="name of the Lease; default: trimtab-loop, or trimtab-steer")
     ] = None
     state_config_map: Annotated[
         str | None,
-        typer.Option(
+        live(
             metavar="NAME",
             help="ConfigMap that keeps node timers across restarts and leader changes; default: trimtab-state, or "
             'trimtab-steer-state; "" = none',
-            rich_help_panel=LIVE,
         ),
     ] = None
     state_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="keep node timers in this file instead of the ConfigMap", rich_help_panel=LIVE
-        ),
+        Path | None, live(metavar="FILE", help="keep node timers in this file instead of the ConfigMap")
     ] = None
-    state_max_age: Annotated[
-        float,
-        typer.Option(min=0, help="seconds without a round after which all timers restart", rich_help_panel=LIVE),
-    ] = 300.0
+    state_max_age: Annotated[float, live(min=0, help="seconds without a round after which all timers restart")] = 300.0
     status_config_map: Annotated[
         str | None,
-        typer.Option(
+        reports(
             metavar="NAME",
             help='ConfigMap of the loop\'s status; default: trimtab-status where --act is all; "" = none',
-            rich_help_panel=REPORTS,
         ),
     ] = None
-    events: Annotated[bool, typer.Option(help="write Events on nodes and pods", rich_help_panel=REPORTS)] = True
-    health_address: Annotated[
-        str, typer.Option(help='host:port of /healthz and /readyz; "" = none', rich_help_panel=REPORTS)
-    ] = "127.0.0.1:0"
+    events: Annotated[bool, reports(help="write Events on nodes and pods")] = True
+    health_address: Annotated[str, reports(help='host:port of /healthz and /readyz; "" = none')] = "127.0.0.1:0"
     metrics_address: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT",
-            help='address of the metrics of gangs and of --act none; "" = none',
-            rich_help_panel=REPORTS,
-        ),
+        str, reports(metavar="HOST:PORT", help='address of the metrics of gangs and of --act none; "" = none')
     ] = ""
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every round", rich_help_panel=REPORTS)] = (
-        None
-    )
+    record: Annotated[Path | None, reports(metavar="FILE", help="record every round")] = None
     allow_plaintext_on_network: PlaintextOption = False
 
     @property
@@ -173,9 +138,7 @@ class RecordOptions(LiveSection):
     """The options of `trimtab record`."""
 
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the recording to write, such as cluster.trimtab")]
-    redact: Annotated[
-        bool, typer.Option("--redact", help="replace names, labels and uids without changing any decision")
-    ] = False
+    redact: Annotated[bool, typer.Option(help="replace names, labels and uids without changing any decision")] = False
     rounds: Annotated[int, typer.Option(min=1, help="rounds to record")] = 1
     interval_s: IntervalOption = 10.0
     planner: PlannerOption = None
@@ -189,8 +152,7 @@ class ReplayOptions(PageSection):
     """The options of `trimtab replay`."""
 
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="a recording with rounds; with -o html=FILE also several"),
+        list[Path], typer.Argument(metavar="FILE...", help="a recording with rounds; with -o html=FILE also several")
     ]
     planner: PlannerOption = None
     output: PageOption = TABLE
@@ -220,8 +182,7 @@ class DemoOptions:
     """The options of `trimtab demo`."""
 
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="your own cluster, instead of the built-in ones"),
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="your own cluster, instead of the built-in ones")
     ] = None
     prices: PricesOption = None
     verbose: VerboseOption = False
@@ -237,9 +198,7 @@ class PlanOptions(PageSection, UsageSection, CompletedSection, ClustersSection, 
     advice: Annotated[
         bool | None,
         typer.Option(
-            "--advice/--no-advice",
-            help="also say what to change so that more nodes could go",
-            show_default=False,
+            "--advice/--no-advice", help="also say what to change so that more nodes could go", show_default=False
         ),
     ] = None
 
@@ -292,40 +251,35 @@ class ExplainOptions(CompletedSection, StateSection):
 class TopOptions(PortSection, CompletedSection):
     """The options of `trimtab top`."""
 
-    once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False
+    once: Annotated[bool, typer.Option(help="print the screen once as text; so without a terminal")] = False
     web: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="serve the screen as a page, read-only, instead of showing it")
     ] = ""
     status: Annotated[
-        bool,
-        typer.Option("--status", help="show only what the loop and the actuator say of themselves; plan nothing"),
+        bool, typer.Option(help="show only what the loop and the actuator say of themselves; plan nothing")
     ] = False
-    demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False
+    demo: Annotated[bool, typer.Option(help="a simulated cluster that shrinks, grows and shrinks")] = False
     output: OutputOption = TABLE
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.1, help="seconds between two plans, or two looks, of a live cluster")
     ] = 5.0
     rounds: Annotated[int, typer.Option(min=0, help="end --status after so many looks; 0 = never")] = 0
     actuator: ActuatorOption = None
-    cluster_name: Annotated[
-        str, typer.Option(metavar="NAME", help="name of the cluster in requests", rich_help_panel=LIVE)
-    ] = ""
+    cluster_name: Annotated[str, live(metavar="NAME", help="name of the cluster in requests")] = ""
     state_map: Annotated[
         str,
-        typer.Option(
+        live(
             "--state-config-map",
             metavar="NAMESPACE/NAME",
             help="begin with the timers that a loop keeps in this ConfigMap",
-            rich_help_panel=LIVE,
         ),
     ] = ""
     status_map: Annotated[
         str,
-        typer.Option(
+        live(
             "--status-config-map",
             metavar="NAMESPACE/NAME",
             help='the loop\'s status, for --status; "" = do not read one',
-            rich_help_panel=LIVE,
         ),
     ] = "kube-system/trimtab-status"
 
@@ -345,72 +299,37 @@ class SimulateOptions(PageSection):
     ] = None
     settings: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE|upstream",
-            help="settings, or the built-in policy; repeat to compare several",
-            rich_help_panel=ACTS,
-        ),
+        acts(metavar="FILE|upstream", help="settings, or the built-in policy; repeat to compare several"),
     ] = None
     axes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--sweep",
-            metavar="KEY=VALUE,…",
-            help="simulate each value of a setting; may be repeated",
-            rich_help_panel=ACTS,
-        ),
+        acts("--sweep", metavar="KEY=VALUE,…", help="simulate each value of a setting; may be repeated"),
     ] = None
     program: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COMMAND",
-            help="simulate also with a program that decides instead of the planner; may be repeated",
-            rich_help_panel=ACTS,
+        acts(
+            metavar="COMMAND", help="simulate also with a program that decides instead of the planner; may be repeated"
         ),
     ] = None
-    recommend: Annotated[
-        bool,
-        typer.Option(
-            "--recommend",
-            help="name the cheapest settings within all limits; exit code 1 if none",
-            rich_help_panel=ACTS,
-        ),
-    ] = False
+    recommend: Annotated[bool, acts(help="name the cheapest settings within all limits; exit code 1 if none")] = False
     limits: Annotated[
         list[str] | None,
-        typer.Option(
-            "--limit",
-            metavar="FIGURE<=VALUE",
-            help="limit such as time_to_schedule_p99<=60s; may be repeated",
-            rich_help_panel=ACTS,
-        ),
+        acts("--limit", metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
     ] = None
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),
     ] = None
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="seed, instead of the scenario's")] = None
-    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False
+    schema: Annotated[bool, typer.Option(help="print the JSON schema of scenarios")] = False
     output: PageOption = TABLE
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the result, for later pages")] = None
-    processes: Annotated[
-        int, typer.Option(min=0, help="simulations at the same time; 0 = one per core", rich_help_panel=REPORTS)
-    ] = 0
+    processes: Annotated[int, reports(min=0, help="simulations at the same time; 0 = one per core")] = 0
     dask: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786",
-            rich_help_panel=REPORTS,
-        ),
+        str, reports(metavar="ADDRESS", help="simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786")
     ] = ""
     keep: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIRECTORY",
-            help="keep finished simulations here and do not repeat them",
-            rich_help_panel=REPORTS,
-        ),
+        Path | None, reports(metavar="DIRECTORY", help="keep finished simulations here and do not repeat them")
     ] = None
     prices: PricesOption = None
     offers: OffersOption = None
@@ -429,7 +348,7 @@ class CertificateOptions:
         list[str] | None,
         typer.Option(metavar="SERVICE=HOST", help="additional DNS name or IP address of a service; may be repeated"),
     ] = None
-    renew: Annotated[bool, typer.Option("--renew", help="issue new certificates from the existing CA")] = False
+    renew: Annotated[bool, typer.Option(help="issue new certificates from the existing CA")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,15 +45,29 @@ class _Commands(TyperGroup):
             end_without_reader()
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
-                from trimtab.clients.cli.known_options import explain_option
-
-                explain_option(error)
+                _explain_option(error)
             raise
         return result
 
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the commands in the order in which they are made."""
         return list(self.commands)
+
+
+def _explain_option(error: Any) -> None:
+    """Raise a better error than one about an unknown option, if it is a flag of the Cluster Autoscaler, a field of
+    Karpenter, or a setting, all of which the contract names. Errors: UsageError.
+    """
+    from trimtab.clients.cli.failures import UsageError
+    from trimtab.setting_options import plain_name, settings_by_name
+
+    name = str(error.option_name).partition("=")[0]
+    path = settings_by_name().get(plain_name(name))
+    if path is None:
+        return
+    takes = error.ctx is not None and any("--set" in one.opts for one in error.ctx.command.params)
+    how = f"give --set {path}=VALUE, or a file of --settings" if takes else "it belongs in settings (--settings, --set)"
+    raise UsageError(f"{name} is the setting {path} here: {how}") from None
 
 
 _HELP = {"help_option_names": ["-h", "--help"]}

@@ -3,9 +3,9 @@ of a machine is found by `trimtab.clients.cli.prices`. A group is identified by 
 those of its nodes; the file's price replaces its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -48,20 +48,14 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
     return prices_of(machines_by_group(groups, nodes, prices), prices)
 
 
-class NodesSeen(Protocol):
-    """A live cluster, as `trimtab.clients.live.LiveCluster` is one."""
-
-    def nodes(self) -> list[Node]:
-        """Return all nodes as they are now."""
-
-
 class LivePrices:
     """The prices of a file for the node groups of a live cluster, for `RoundSettings.complete_groups`. The nodes of a
     group without a template are checked until its price is known; the price is then kept.
     """
 
-    def __init__(self, prices: Prices, cluster: NodesSeen) -> None:
-        self._prices, self._cluster = prices, cluster
+    def __init__(self, prices: Prices, nodes: Callable[[], Sequence[Node]]) -> None:
+        """`nodes` returns all nodes as they are now."""
+        self._prices, self._nodes = prices, nodes
         self._by_nodes: dict[str, float] = {}
 
     def __call__(
@@ -77,7 +71,7 @@ class LivePrices:
             if price is not None:
                 found[_name(group)] = price
         if any(_name(group) not in found and _name(group) not in self._by_nodes for group in every):
-            machines = machines_by_group(every, self._cluster.nodes(), self._prices, group_of_instance(status))
+            machines = machines_by_group(every, self._nodes(), self._prices, group_of_instance(status))
             self._by_nodes |= _known(machines, self._prices)
         found = {**self._by_nodes, **found}
         for one in status.node_groups if status is not None else ():

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
+from trimtab.clients.cli.price_files import csv_rows
 from trimtab.clients.cli.prices import PricedMachine, Prices
 from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.common.documents.loading import DocumentError, load_document

@@ -2,8 +2,10 @@
 are a dataclass of sections and of its own fields. Reads no file.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -20,9 +22,15 @@ from trimtab.common.rpc.options import (
 )
 
 Section = TypeVar("Section")
-INPUT, MONEY, SERVICES, PAGE = "Input", "Money", "Planner and settings", "Page"
-LIVE, ACTS, REPORTS = "Cluster", "What it does", "Reports"
-"""Panels of `--help`, in the order of sections."""
+
+
+def _panel(title: str) -> Callable[..., Any]:
+    """Return what makes an option of a panel of `--help`."""
+    return partial(typer.Option, rich_help_panel=title)
+
+
+reads, money, services, pages = map(_panel, ("Input", "Money", "Planner and settings", "Page"))
+live, acts, reports = map(_panel, ("Cluster", "What it does", "Reports"))
 
 
 @dataclass(frozen=True)
@@ -83,91 +91,67 @@ class _OutputForms:
         return Output(form)
 
 
-_TABLES, _PLANS = _OutputForms("table", "json", "yaml"), _OutputForms("table", "json", "yaml", page=True)
-_SLACK = _OutputForms("table", "json", "yaml", *EXPORTS, page=True)
-_POOLS = _OutputForms("table", "json", "yaml", *PoolExport)
+def _output(text: str, *more: str, page: bool = False) -> Any:
+    """Return the option `-o`. more : forms beside table, json and yaml."""
+    forms = _OutputForms("table", "json", "yaml", *more, page=page)
+    return typer.Option("-o", "--output", parser=forms, metavar="FORM", help=text)
+
+
 _FORM = "table, json, yaml, or html=FILE, a page"
 
-OutputOption = Annotated[
-    Output, typer.Option("-o", "--output", parser=_TABLES, metavar="FORM", help="table, json or yaml")
-]
-PageOption = Annotated[Output, typer.Option("-o", "--output", parser=_PLANS, metavar="FORM", help=_FORM)]
-SlackOutputOption = Annotated[
-    Output,
-    typer.Option(
-        "-o", "--output", parser=_SLACK, metavar="FORM",
-        help=f"{_FORM}; slack as capacity-buffers or pause-pods",
-    ),
-]  # fmt: skip
+OutputOption = Annotated[Output, _output("table, json or yaml")]
+PageOption = Annotated[Output, _output(_FORM, page=True)]
+SlackOutputOption = Annotated[Output, _output(f"{_FORM}; slack as capacity-buffers or pause-pods", *EXPORTS, page=True)]
 PoolOutputOption = Annotated[
     Output,
-    typer.Option(
-        "-o", "--output", parser=_POOLS, metavar="FORM",
-        help="table, json, yaml; or objects of the chosen pools: nodegroups, karpenter, clusterapi",
-    ),
-]  # fmt: skip
+    _output("table, json, yaml; or objects of the chosen pools: nodegroups, karpenter, clusterapi", *PoolExport),
+]
 OffersOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="machines that pools may have, with prices: CSV, JSON or YAML",
-        rich_help_panel=MONEY,
-        hidden=True,
-    ),
+    Path | None, money(metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML", hidden=True)
 ]
 PricesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    money(
         metavar="FILE|RATES",
         help="prices of instance types and groups, CSV or YAML; or of a core and a GiB an hour: cpu=0.03,memory=0.004",
-        rich_help_panel=MONEY,
     ),
 ]
 GroupByOption = Annotated[
     str | None,
-    typer.Option(
+    reads(
         metavar="LABEL,…",
         help="labels that define node groups; default: node pool, instance type and zone; none: no groups",
-        rich_help_panel=INPUT,
         hidden=True,
     ),
 ]
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILE...]",
-        help="objects as kubectl prints them, - for a pipe, or a recording",
-        show_default=False,
+        metavar="[FILE...]", help="objects as kubectl prints them, - for a pipe, or a recording", show_default=False
     ),
 ]
 PlannerOption = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT", help="a running planner; default: decide in process", rich_help_panel=SERVICES),
+    str | None, services(metavar="HOST:PORT", help="a running planner; default: decide in process")
 ]
 DecisionOption = Annotated[
     list[str] | None,
-    typer.Option(
+    services(
         metavar="NAME",
         help="scale-up, scale-down, replacement, slack, pod-costs, capacity-requests; default: what input and settings "
         "ask for",
-        rich_help_panel=SERVICES,
     ),
 ]
-ActuatorOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the actuator", rich_help_panel=SERVICES)]
+ActuatorOption = Annotated[str | None, services(metavar="HOST:PORT", help="the actuator")]
 IntervalOption = Annotated[
-    float,
-    typer.Option(
-        "--interval", min=0.1, help="seconds from the start of a round to the start of the next", rich_help_panel=ACTS
-    ),
+    float, acts("--interval", min=0.1, help="seconds from the start of a round to the start of the next")
 ]
-RoundsOption = Annotated[int, typer.Option(min=0, help="end after this many rounds; 0 = never", rich_help_panel=ACTS)]
+RoundsOption = Annotated[int, acts(min=0, help="end after this many rounds; 0 = never")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="every node, all advice, and the reason codes")]
 UsageOption = Annotated[
     str | None,
-    typer.Option(
+    reads(
         metavar="FILE|URL",
         help="what pods use, for advice and to show: a PodMetricsList, answers of Prometheus, or its address",
-        rich_help_panel=INPUT,
         hidden=True,
     ),
 ]
@@ -177,17 +161,10 @@ UsageOption = Annotated[
 class SettingsSection:
     """Settings of plans."""
 
-    settings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON", rich_help_panel=SERVICES)
-    ] = None
+    settings: Annotated[Path | None, services(metavar="FILE", help="settings, YAML or JSON")] = None
     set_values: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="one setting, such as scaleDown.utilizationThreshold=0.4",
-            rich_help_panel=SERVICES,
-        ),
+        services("--set", metavar="KEY=VALUE", help="one setting, such as scaleDown.utilizationThreshold=0.4"),
     ] = None
 
 
@@ -197,27 +174,15 @@ class InputSection:
 
     files: FilesArgument = None
     contexts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--context",
-            metavar="NAME",
-            help="read this context's live cluster",
-            rich_help_panel=INPUT,
-        ),
+        list[str] | None, reads("--context", metavar="NAME", help="read this context's live cluster")
     ] = None
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="read a live cluster; without --context, the file's current context",
-            rich_help_panel=INPUT,
-            hidden=True,
-        ),
+        reads(metavar="FILE", help="read a live cluster; without --context, the file's current context", hidden=True),
     ] = None
-    max_input_bytes: Annotated[
-        int,
-        typer.Option(metavar="BYTES", min=1, help="largest FILE, uncompressed", rich_help_panel=INPUT, hidden=True),
-    ] = MAX_INPUT_BYTES
+    max_input_bytes: Annotated[int, reads(metavar="BYTES", min=1, help="largest FILE, uncompressed", hidden=True)] = (
+        MAX_INPUT_BYTES
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,13 +190,7 @@ class ClustersSection:
     """Several clusters from files."""
 
     named: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cluster",
-            metavar="NAME=FILE",
-            help="one of several clusters, with its name",
-            rich_help_panel=INPUT,
-        ),
+        list[str] | None, reads("--cluster", metavar="NAME=FILE", help="one of several clusters, with its name")
     ] = None
 
 
@@ -241,10 +200,7 @@ class PlannerSection(SettingsSection):
 
     planner: PlannerOption = None
     now: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds", rich_help_panel=SERVICES, hidden=True
-        ),
+        str | None, services(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds", hidden=True)
     ] = None
 
 
@@ -267,10 +223,7 @@ class CompletedSection(MoneySection, PlannerSection, InputSection):
 class StateSection:
     """Where timers begin."""
 
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON", rich_help_panel=SERVICES),
-    ] = None
+    state: Annotated[Path | None, services(metavar="FILE", help="the last plan or its `state`, as JSON")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,11 +233,10 @@ class UsageSection:
     usage: UsageOption = None
     usage_margin: Annotated[
         float,
-        typer.Option(
+        reads(
             metavar="PERCENT",
             min=0,
             help="how far above their use --usage advice would leave requests, in per cent of the use",
-            rich_help_panel=INPUT,
             hidden=True,
         ),
     ] = 15.0
@@ -295,45 +247,28 @@ class ConnectionSection:
     """One live cluster."""
 
     kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="default: $KUBECONFIG, ~/.kube/config or the pod's service account",
-            rich_help_panel=LIVE,
-        ),
+        Path | None, live(metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config or the pod's service account")
     ] = None
-    context: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one", rich_help_panel=LIVE),
-    ] = ""
+    context: Annotated[str, live(metavar="NAME", help="context of the kubeconfig; default: the current one")] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSection(ConnectionSection, SettingsSection):
     """One live cluster that is followed, and its settings."""
 
-    node_groups: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="NodeGroup objects; may be repeated", rich_help_panel=LIVE),
-    ] = None
-    cluster_name: Annotated[
-        str, typer.Option(metavar="NAME", help="name of the cluster in requests and logs", rich_help_panel=LIVE)
-    ] = ""
+    node_groups: Annotated[list[Path] | None, live(metavar="FILE", help="NodeGroup objects; may be repeated")] = None
+    cluster_name: Annotated[str, live(metavar="NAME", help="name of the cluster in requests and logs")] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageSection:
     """A page: its text, and how several inputs share it."""
 
-    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page", rich_help_panel=PAGE, hidden=True)] = (
-        ""
-    )
+    title: Annotated[str, pages(metavar="TEXT", help="title of the page", hidden=True)] = ""
     from_start: Annotated[
         bool,
-        typer.Option(
-            "--from-start",
+        pages(
             help="a page of several overlays them by the time since the start of each, not by date and time",
-            rich_help_panel=PAGE,
             hidden=True,
         ),
     ] = False

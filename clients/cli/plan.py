@@ -18,7 +18,7 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.offer_files import OfferFile, read_offers
 from trimtab.clients.cli.output import Format, as_document, note, stdout_console
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.price_files import given_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.printing import print_document
@@ -26,6 +26,7 @@ from trimtab.clients.cli.slack_objects import exported
 from trimtab.clients.cli.sources import ClusterChoice, ClusterInput, read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.build import BuiltSnapshot
@@ -105,7 +106,7 @@ class CommandOptions:
             names = ", ".join(one.name for one in clusters)
             raise UsageError(f"several clusters are given ({names}); this command takes one")
         if clusters and clusters[0].is_live:
-            from trimtab.clients.cli.live_read import read_live
+            from trimtab.clients.cli.live.sources import read_live
 
             return read_live(clusters[0], numbers, with_notes=with_notes, offers=offers)
         files, most = clusters[0].files if clusters else (), self.max_input_bytes
@@ -221,7 +222,7 @@ class AskedCluster(NamedTuple):
     request: plan_pb2.PlanRequest
     usage: ClusterUsage | None
 
-    def plan(self, planner: PlannerAccess, advice: AdviceOptions | None = None) -> PlanAnswer:
+    def plan(self, planner: PlannerClient, advice: AdviceOptions | None = None) -> PlanAnswer:
         """Return a planner's answer. advice : how to look for what to change, None = not at all."""
         answer = self.answer(planner.plan(self.view.snapshot, self.request))
         return answer if advice is None else self.advised(planner, answer, advice)
@@ -233,7 +234,7 @@ class AskedCluster(NamedTuple):
             response, self.view, self.request.settings, now_ns, given.verbose, given.prices_of_file, self.usage
         )
 
-    def advised(self, planner: PlannerAccess, answer: PlanAnswer, advice: AdviceOptions) -> PlanAnswer:
+    def advised(self, planner: PlannerClient, answer: PlanAnswer, advice: AdviceOptions) -> PlanAnswer:
         """Return an answer that the planner has just made with what to change."""
         report = find_advice(planner, self.view, self.request, answer.response, advice)
         return replace(answer, advice=report)

@@ -1,9 +1,8 @@
 """Access to a planner: a running service, or one in this process. Both give the same answers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import grpc
 import structlog
@@ -20,25 +19,8 @@ from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 
-class PlannerAccess(Protocol):
-    """The calls of a planner that commands use. Raises `TrimtabError`."""
-
-    def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
-        """Return the answer to `Plan`."""
-
-    def plan_delta(
-        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
-    ) -> plan_pb2.PlanResponse:
-        """Return the answer to `Plan` over the difference to a snapshot that was sent before."""
-
-    def check_fit(
-        self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
-    ) -> Iterable[planner_pb2.CheckFitResponse]:
-        """Return the answers to `CheckFit`."""
-
-
 @contextmanager
-def open_planner(address: str | None, settings: Path | None = None) -> Iterator[PlannerAccess]:
+def open_planner(address: str | None, settings: Path | None = None) -> Iterator[PlannerClient]:
     """Open the planner at `address` ("host:port"), or one in this process for None. settings : the file of the settings
     in requests, for error messages.
     """

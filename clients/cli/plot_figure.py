@@ -5,14 +5,19 @@ points of steps that change nothing are left out of long figures: the drawing is
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from trimtab.clients.cli.blocks import COLORS
 from trimtab.common.documents.output import visible_texts
 
 Json = dict[str, Any]
 LONG: Final = 1000
 """Points of a trace up to which all are kept."""
+HOVER: Final = "%{text}<extra></extra>"
+OTHERS: Final[Json] = {"symbol": "circle", "color": COLORS[1], "size": 9}
+CHOSEN: Final[Json] = {"symbol": "star", "color": COLORS[2], "size": 16}
+"""Marks of what may be chosen, and of what is."""
 
 
 class PlotFigure:
@@ -25,6 +30,16 @@ class PlotFigure:
     def add_scatter(self, **trace: Any) -> None:
         """Add a trace: x, y, name, mode ("lines" or "markers"), line, marker, text, customdata, stackgroup."""
         self.data.append({"type": "scatter", **trace})
+
+    def add_line(self, name: str, x: Sequence[Any], y: Sequence[Any], **line: Any) -> None:
+        """Add a line. line : such as its color, and the shape "hv" of steps."""
+        self.add_scatter(x=x, y=y, name=name, mode="lines", line=line)
+
+    def add_marks(self, name: str, marks: Iterable[tuple[Any, Any, str]], **marker: Any) -> None:
+        """Add marks: x, y and text of each. marker : such as color, symbol and size."""
+        found = list(marks)
+        x, y, text = ([one[at] for one in found] for at in range(3))
+        self.add_scatter(x=x, y=y, text=text, name=name, mode="markers", hovertemplate=HOVER, marker=marker)
 
     def update_layout(self, **layout: Any) -> None:
         """Set parts of the layout."""

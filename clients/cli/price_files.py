@@ -13,16 +13,16 @@ differs, so a line applies to one of them only. `label` is KEY=VALUE. Lines in a
 are left out with a note. Errors name file and line.
 """
 
+import csv
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices, Rates, read_rates
@@ -170,3 +170,32 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
             problem = f"{unknown[0]!r} is unknown" if unknown else "each entry is a mapping of names to plain values"
             raise UsageError(f"{path}: line {line}: {problem}; there are {', '.join(COLUMNS)}")
         yield line, row
+
+
+def csv_rows(
+    path: Path, text: str, column_problem: Callable[[list[str]], str], *, may_be_short: bool = False
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield lines with their numbers, values without blanks around them. column_problem : returns what is wrong with
+    the names of the columns, "" = nothing; may_be_short : a line may lack its last values, which are then "".
+
+    Errors: UsageError.
+    """
+    reader = csv.DictReader(text.splitlines(), restkey="", strict=True)
+    try:
+        columns = list(reader.fieldnames or ())
+        problem = column_problem(columns) or _repeated(columns)
+        if problem:
+            raise UsageError(f"{path}: line 1: {problem}")
+        for row in reader:
+            is_short = None in row.values() and not may_be_short
+            if "" in row or is_short:
+                extent = "more" if "" in row else "fewer"
+                raise UsageError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
+            yield reader.line_num, {key: (value or "").strip() for key, value in row.items()}
+    except csv.Error as error:
+        raise UsageError(f"{path}: line {reader.reader.line_num}: this is not CSV: {error}") from None
+
+
+def _repeated(columns: list[str]) -> str:
+    found = [name for name in columns if columns.count(name) > 1]
+    return f"column {found[0]!r} is given twice" if found else ""

@@ -17,9 +17,10 @@ from trimtab.clients.cli.blocks import AnswerPage, Bar, Block, ChangeList, Facts
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import as_document, note
 from trimtab.clients.cli.plan import CommandOptions, plan_document
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.printing import print_found
 from trimtab.clients.cli.sources import ClusterInput
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.rpc.errors import TrimtabError
 from trimtab.prices import behind_amount
@@ -70,7 +71,7 @@ def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
 
 
 def _planned(
-    options: CommandOptions, decisions: Codes, planner: PlannerAccess, wanted: AdviceOptions | None
+    options: CommandOptions, decisions: Codes, planner: PlannerClient, wanted: AdviceOptions | None
 ) -> PlannedCluster:
     (cluster,) = options.clusters
     try:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import structlog
 
@@ -261,18 +261,11 @@ class LiveCluster:
             self._changed.notify_all()
 
 
-class PooledCluster(Protocol):
-    """A live cluster, as `trimtab.clients.live.LiveCluster` is one."""
-
-    def pool_groups(self, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
-        """Return the node groups of its NodePools as they are now."""
-
-
 class LivePoolGroups:
     """The node groups of NodePools for `RoundSettings.complete_groups`, and their settings for `complete_settings`."""
 
     def __init__(
-        self, cluster: PooledCluster, warn: Callable[[str], None], offers: Sequence[MachineOffer] | None = None
+        self, cluster: LiveCluster, warn: Callable[[str], None], offers: Sequence[MachineOffer] | None = None
     ) -> None:
         """`warn` gets each note about the pools, once. offers : as in `pool_groups`."""
         self._cluster, self._warn, self._offers = cluster, warn, offers

@@ -1,15 +1,17 @@
 """ProvisioningRequests in a round: one order for the new nodes of requests and of scale-up, the conditions that are
-told, the nodes that are given back.
+told, the nodes that are given back; target sizes that are lowered by nodes that have not registered and are of no use
+to their gang or request. The cloud ends no instance that runs.
 
 The order of the steps makes a crash harmless: nodes are ordered first, conditions written afterwards. A loop that ends
 in between leaves nodes that are coming, and the next plan finds room there; it orders nothing again. Conditions are
 told only of requests none of whose node groups the cloud has refused.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from trimtab.clients.actuator_client import ActuatorCalls
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 Outcome = plan_pb2.CapacityRequestOutcome
 
@@ -66,3 +68,29 @@ def request_key(one: plan_pb2.CapacityRequestAnswer) -> str:
 def answer_content(one: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
     """Return what an answer says: it is told again only if this has changed."""
     return one.uid, one.outcome, one.detail
+
+
+def useless_upcoming(answer: plan_pb2.PlanResponse) -> Counter[str]:
+    """Return by node group how many nodes are still to come for gangs that have no use for them."""
+    useless: Counter[str] = Counter()
+    for gang in answer.scale_up.gangs:
+        useless.update(gang.release.upcoming)
+    return useless
+
+
+def target_reductions(
+    answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus | None
+) -> list[actuator_pb2.TargetReduction]:
+    """Return the reductions, by group: none below the minimum, none of a group that grows in the same plan."""
+    # Both may mean the same nodes: the larger number counts; what is left follows in the next round.
+    useless = useless_upcoming(answer) | Counter(answer.capacity_requests.release.upcoming)
+    grows = {split.node_group for split in all_splits(answer)}
+    return [
+        actuator_pb2.TargetReduction(
+            node_group=group.id,
+            current_size=group.target_size,
+            new_size=max(group.target_size - useless[group.id], group.min_size),
+        )
+        for group in (status.node_groups if status is not None else ())
+        if useless[group.id] > 0 and group.id not in grows and group.target_size > group.min_size
+    ]

@@ -17,8 +17,7 @@ from opentelemetry.context import Context
 
 from trimtab.clients.actuator_client import ActuatorCalls
 from trimtab.clients.decisions import failed_fields
-from trimtab.clients.loop.capacity import ToldRequests, all_splits
-from trimtab.clients.loop.lowering import target_reductions
+from trimtab.clients.loop.capacity import ToldRequests, all_splits, target_reductions
 from trimtab.clients.loop.planner_session import PlannerSession
 from trimtab.clients.loop.replacing import (
     REPLACEMENT,

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from trimtab.clients.loop.advisory import Advisory
-from trimtab.clients.loop.lowering import useless_upcoming
+from trimtab.clients.loop.capacity import useless_upcoming
 from trimtab.clients.loop.replacing import in_progress, is_over
 from trimtab.clients.loop.rounds import RoundResult
 from trimtab.common.kubernetes.api import Api

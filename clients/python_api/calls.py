@@ -15,7 +15,8 @@ from trimtab.clients.cli.documents import read_now, read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.plan import AskedCluster, CommandOptions
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.python_api.plan import PlanResult
 from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.objects.build import BuiltSnapshot
@@ -174,13 +175,13 @@ def _settings(given: Settings) -> plan_pb2.PlanSettings:
 
 
 @contextmanager
-def _opened(planner: str | None) -> Iterator[PlannerAccess]:
+def _opened(planner: str | None) -> Iterator[PlannerClient]:
     """Open a planner; nothing is written meanwhile, and expected failures are errors of this package."""
     with named_errors(), notes_collected(), open_planner(planner) as opened:
         yield opened
 
 
-def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> PlanResult:
+def _plan(planner: PlannerClient, cluster: Sequence[Cluster], given: PlanInput) -> PlanResult:
     """Ask for a plan."""
     with notes_collected() as notes:
         answer = _asked(cluster, given).plan(planner)
@@ -221,7 +222,7 @@ def _copy(snapshot: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapsho
     return copied
 
 
-def _advise(planner: PlannerAccess, cluster: Sequence[Cluster], given: AdviceInput, most_plans: int) -> AdviceReport:
+def _advise(planner: PlannerClient, cluster: Sequence[Cluster], given: AdviceInput, most_plans: int) -> AdviceReport:
     """Ask for a plan, then for counterfactual ones."""
     with notes_collected():
         asked = _asked(cluster, {**given, "state": None, "decisions": ()})

@@ -73,47 +73,33 @@ class Decisions:
             self._last, self._failures = answer, answer.state.scale_down
 
 
+def _entry(now_s: float, kind: str, count: int, price: float, text: str, **more: Any) -> dict[str, Any]:
+    """Return the line of a decision that changes nodes. price : of these nodes, for an hour; more : names, reasons."""
+    line = {"time": now_s, "kind": kind, "count": count, "pricePerHour": round(price, 6), "text": text}
+    return {**line, "reasons": {}, **more}
+
+
 def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
     """Yield the growth for ProvisioningRequests, then that for pods, which comes on top."""
     for split in done.answer.capacity_requests.splits:
         if split.node_group in done.grown:
-            yield _growth_for_requests(now_s, split)
-    for split in done.answer.scale_up.splits:
+            yield _growth(now_s, split, "ProvisioningRequests", [], {})
+    decision = done.answer.scale_up
+    lost = ((one.node_group, one.reason) for one in decision.options if not one.chosen and one.reason)
+    others = {group: reason_pb2.NodeGroupReason.Code.Name(reason) for group, reason in lost}
+    reasons = dict(sorted(others.items())[:MOST_NAMES])
+    for split in decision.splits:
         if split.node_group in done.grown:
-            yield _growth(now_s, split, done.answer.scale_up)
+            pods = on_new_nodes(decision)[split.node_group]
+            yield _growth(now_s, split, f"{len(pods)} pods", pods[:MOST_NAMES], reasons)
 
 
-def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.ScaleUpDecision) -> dict[str, Any]:
-    count = split.new_size - split.current_size
-    others = {
-        one.node_group: reason_pb2.NodeGroupReason.Code.Name(one.reason)
-        for one in decision.options
-        if not one.chosen and one.reason
-    }
-    pods = on_new_nodes(decision)[split.node_group]
-    return {
-        "time": now_s,
-        "kind": "scale-up",
-        "group": split.node_group,
-        "count": count,
-        "pricePerHour": round(split.price_per_hour, 6),
-        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for {len(pods)} pods",
-        "pods": pods[:MOST_NAMES],
-        "reasons": dict(sorted(others.items())[:MOST_NAMES]),
-    }
-
-
-def _growth_for_requests(now_s: float, split: plan_pb2.ScaleUpSplit) -> dict[str, Any]:
-    return {
-        "time": now_s,
-        "kind": "scale-up",
-        "group": split.node_group,
-        "count": split.new_size - split.current_size,
-        "pricePerHour": round(split.price_per_hour, 6),
-        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for ProvisioningRequests",
-        "pods": [],
-        "reasons": {},
-    }
+def _growth(
+    now_s: float, split: plan_pb2.ScaleUpSplit, whom: str, pods: list[str], reasons: dict[str, str]
+) -> dict[str, Any]:
+    count, group = split.new_size - split.current_size, split.node_group
+    text = f"{group}: {split.current_size} to {split.new_size} nodes for {whom}"
+    return _entry(now_s, "scale-up", count, split.price_per_hour, text, group=group, pods=pods, reasons=reasons)
 
 
 def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices: Mapping[str, float]) -> dict[str, Any]:
@@ -128,30 +114,17 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
         for node in nodes[:MOST_NAMES]
         if node in unneeded and node in used
     }
-    return {
-        "time": now_s,
-        "kind": "scale-down",
-        "count": len(nodes),
-        "pricePerHour": round(saving, 6),
-        "text": f"{len(nodes)} {'node goes' if len(nodes) == 1 else 'nodes go'}, {drains} drained",
-        "nodes": nodes[:MOST_NAMES],
-        "reasons": reasons,
-    }
+    text = f"{len(nodes)} {'node goes' if len(nodes) == 1 else 'nodes go'}, {drains} drained"
+    return _entry(now_s, "scale-down", len(nodes), saving, text, nodes=nodes[:MOST_NAMES], reasons=reasons)
 
 
 def _replacement(now_s: float, done: RoundResult) -> dict[str, Any]:
     wave = done.answer.replacement.waves[0]
     new = Counter(node.node_group for node in wave.new_nodes)
     groups = ", ".join(f"{count} of {group}" for group, count in sorted(new.items())) or "none"
-    return {
-        "time": now_s,
-        "kind": "replacement",
-        "count": len(wave.leaving),
-        "pricePerHour": round(wave.saving_per_hour, 6),
-        "text": f"{len(wave.leaving)} nodes leave, new nodes: {groups}; {wave.evicted_pod_count} pods move",
-        "nodes": [one.node for one in wave.leaving][:MOST_NAMES],
-        "reasons": {},
-    }
+    text = f"{len(wave.leaving)} nodes leave, new nodes: {groups}; {wave.evicted_pod_count} pods move"
+    nodes = [one.node for one in wave.leaving]
+    return _entry(now_s, "replacement", len(nodes), wave.saving_per_hour, text, nodes=nodes[:MOST_NAMES])
 
 
 def _ended(one: actuator_pb2.Replacement) -> dict[str, Any]:

@@ -20,7 +20,7 @@ time, money in the currency of the prices.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.simulation.cluster.database import JournalEntry
@@ -116,22 +116,20 @@ class SlackUse:
 REGRET_S: Final = 1800.0
 
 
-class ClusterSample(NamedTuple):
-    """The cluster at one time. time_s : virtual, Unix seconds; nodes : counts by "group/zone"; pods, pending : counts,
-    the second of pods without a node; cpu_allocatable, cpu_requested : milli-cores of all nodes; memory_allocatable,
-    memory_requested : bytes; price_per_hour : of all machines; slack_cpu : milli-cores that slack keeps free.
-    """
+AMOUNTS: Final = {"cpu": "Milli", "memory": ""}
+"""The resources of samples, with the unit in the names of their amounts: milli-cores, bytes."""
+SERIES: Final = (
+    *("pricePerHour", "pods", "pending", "slackCpuMilli"),
+    *(f"{resource}{what}{unit}" for resource, unit in AMOUNTS.items() for what in ("Allocatable", "Requested")),
+)
+"""The numbers of a sample beside its time: price of all machines, pods, those without a node, and amounts."""
 
-    time_s: float
-    nodes: Mapping[str, int]
-    pods: int
-    pending: int
-    cpu_allocatable: int
-    cpu_requested: int
-    memory_allocatable: int
-    memory_requested: int
-    price_per_hour: float
-    slack_cpu: int = 0
+
+def columns_of(samples: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
+    """Return samples as a result has them: a series for the time, each of some numbers, and each "group/zone"."""
+    zones = sorted({zone for one in samples for zone in one["nodes"]})
+    series: dict[str, Any] = {name: [one[name] for one in samples] for name in ("time", *names)}
+    return {**series, "nodes": {zone: [one["nodes"].get(zone, 0) for one in samples] for zone in zones}}
 
 
 class _MachineUse(NamedTuple):
@@ -146,7 +144,7 @@ class Measurements:
 
     def __init__(self) -> None:
         self.state: ClusterState | None = None
-        self.samples: list[ClusterSample] = []
+        self.samples: list[dict[str, Any]] = []
         self.counts: Counter[str] = Counter()
         self._waits_since: dict[str, tuple[str, float]] = {}
         # Workloads' pods on nodes, by uid: since when, and on which.
@@ -203,32 +201,16 @@ class Measurements:
         assert state is not None, "there is a cluster"
         if not self.maps and self._on_since:
             self.maps.append(packing(state, now_s))
-        nodes: Counter[str] = Counter()
-        sums: Counter[str] = Counter()
-        price = 0.0
-        for name, info in state.nodes.items():
-            machine = self._machines.get(name)
-            group = machine.group if machine else ""
-            nodes[f"{group}/{self._zone_of.get(group, '')}"] += 1
-            for resource in ("cpu", "memory"):
-                sums[f"{resource}_allocatable"] += info.allocatable.get(resource, 0)
-                sums[f"{resource}_requested"] += info.used.get(resource, 0)
-        for machine in self._machines.values():
-            price += self.prices.get(machine.group, 0.0)
-        self.samples.append(
-            ClusterSample(
-                now_s,
-                dict(sorted(nodes.items())),
-                len(state.pods),
-                len(state.pending),
-                cpu_allocatable=sums["cpu_allocatable"],
-                cpu_requested=sums["cpu_requested"],
-                memory_allocatable=sums["memory_allocatable"],
-                memory_requested=sums["memory_requested"],
-                price_per_hour=round(price, 6),
-                slack_cpu=self.slack.cpu_milli,
-            )
-        )
+        groups = (machine.group if (machine := self._machines.get(name)) else "" for name in state.nodes)
+        nodes = Counter(f"{group}/{self._zone_of.get(group, '')}" for group in groups)
+        price = sum(self.prices.get(machine.group, 0.0) for machine in self._machines.values())
+        sample: dict[str, Any] = {"time": now_s, "nodes": dict(sorted(nodes.items())), "pricePerHour": round(price, 6)}
+        sample |= {"pods": len(state.pods), "pending": len(state.pending), "slackCpuMilli": self.slack.cpu_milli}
+        for name, unit in AMOUNTS.items():
+            infos = state.nodes.values()
+            sample[f"{name}Allocatable{unit}"] = sum(info.allocatable.get(name, 0) for info in infos)
+            sample[f"{name}Requested{unit}"] = sum(info.used.get(name, 0) for info in infos)
+        self.samples.append(sample)
 
     def summary(self, begin_s: float, now_s: float) -> dict[str, Any]:
         """Return the figures of the whole simulation so far."""
@@ -277,8 +259,8 @@ class Measurements:
 
     def _share(self, resource: str) -> float:
         """Return the requested share of a resource over all samples."""
-        whole = sum(getattr(one, f"{resource}_allocatable") for one in self.samples)
-        used = sum(getattr(one, f"{resource}_requested") for one in self.samples)
+        whole = sum(one[f"{resource}Allocatable{AMOUNTS[resource]}"] for one in self.samples)
+        used = sum(one[f"{resource}Requested{AMOUNTS[resource]}"] for one in self.samples)
         return round(used / whole, 6) if whole else 0.0
 
     def _now_s(self) -> float:

@@ -21,43 +21,29 @@ class Figure(NamedTuple):
     of: Callable[[Summary], float]
 
 
-def _plain(key: str, unit: str = "") -> Figure:
-    return Figure(unit, lambda summary: float(summary[key]))
+def _key(name: str) -> str:
+    """Return the name of a figure as summaries have it."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
-def _wait(share: str) -> Figure:
-    return Figure("s", lambda summary: float(summary["timeToScheduleS"][share]))
+def _time(name: str, share: str) -> Figure:
+    return Figure("s", lambda summary: float(summary[f"{_key(name)}S"][share]))
 
 
-def _gang(share: str) -> Figure:
-    return Figure("s", lambda summary: float(summary["timeToFullGangS"][share]))
+def _plain(name: str) -> Figure:
+    return Figure("", lambda summary: float(summary[_key(name)]))
 
 
-def _provisioned(share: str) -> Figure:
-    return Figure("s", lambda summary: float(summary["timeToProvisionedS"][share]))
-
-
+_TIMES: Final = ("time_to_schedule", "time_to_full_gang", "time_to_provisioned")
+_PLAIN: Final = (
+    *("requests_failed", "requests_waiting_at_end", "gangs_not_whole_at_end", "money", "node_hours", "evictions"),
+    *("evictions_per_pod_hour", "budget_waits", "slack_cpu_hours", "slack_taken", "pods_pending_at_end", "pods_lost"),
+    *("nodes_added", "nodes_removed", "added_for_nothing", "removed_for_nothing", "nodes_at_end"),
+)
 FIGURES: Final[dict[str, Figure]] = {
-    **{f"time_to_schedule_{share}": _wait(share) for share in ("p50", "p90", "p99", "max")},
-    **{f"time_to_full_gang_{share}": _gang(share) for share in ("p50", "p90", "p99", "max")},
-    **{f"time_to_provisioned_{share}": _provisioned(share) for share in ("p50", "p90", "p99", "max")},
-    "requests_failed": _plain("requestsFailed"),
-    "requests_waiting_at_end": _plain("requestsWaitingAtEnd"),
-    "gangs_not_whole_at_end": _plain("gangsNotWholeAtEnd"),
-    "money": _plain("money"),
-    "node_hours": _plain("nodeHours"),
-    "evictions": _plain("evictions"),
-    "evictions_per_pod_hour": _plain("evictionsPerPodHour"),
-    "budget_waits": _plain("budgetWaits"),
-    "slack_cpu_hours": _plain("slackCpuHours"),
-    "slack_taken": _plain("slackTaken"),
-    "pods_pending_at_end": _plain("podsPendingAtEnd"),
-    "pods_lost": _plain("podsLost"),
-    "nodes_added": _plain("nodesAdded"),
-    "nodes_removed": _plain("nodesRemoved"),
-    "added_for_nothing": _plain("addedForNothing"),
-    "removed_for_nothing": _plain("removedForNothing"),
-    "nodes_at_end": _plain("nodesAtEnd"),
+    **{f"{name}_{share}": _time(name, share) for name in _TIMES for share in ("p50", "p90", "p99", "max")},
+    **{name: _plain(name) for name in _PLAIN},
 }
 WEIGHED_BY: Final = "time_to_schedule_p99"
 _LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=)\s*(\S+)\s*", re.ASCII)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.clients.json_form import json_form
-from trimtab.clients.simulation.measurements import Measurements
+from trimtab.clients.simulation.measurements import SERIES, Measurements, columns_of
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.common.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
@@ -24,21 +24,11 @@ VERSION: Final = 1
 """Version of the form of results and comparisons."""
 MOST_NAMED: Final = 5
 """Maximum number of missing fields in an error."""
-_SERIES: Final = {
-    "pods": "pods",
-    "pending": "pending",
-    "cpuAllocatableMilli": "cpu_allocatable",
-    "cpuRequestedMilli": "cpu_requested",
-    "memoryAllocatable": "memory_allocatable",
-    "memoryRequested": "memory_requested",
-    "slackCpuMilli": "slack_cpu",
-}
-"""Fields of a sample by their names in a result."""
 _PARTS: Final = {
     "scenario": ("name", "seed", "begin", "durationS"),
     "settings": ("name", "values"),
     "summary": ("rounds", *Measurements().summary(0.0, 0.0)),
-    "samples": ("time", "nodes", "pricePerHour", *_SERIES),
+    "samples": ("time", "nodes", *SERIES),
     **dict.fromkeys(("reclaims", "decisions", "drains", "packing", "possibleSavingPerHour", "blockers"), ()),
 }
 """Parts of a result, with their fields."""
@@ -49,9 +39,6 @@ Json = dict[str, Any]
 def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
     """Return the result of a simulation that has ended."""
     scenario, measurements = simulation.scenario, simulation.measurements
-    keys = sorted({key for sample in measurements.samples for key in sample.nodes})
-    samples = measurements.samples
-    series: Json = {name: [getattr(one, column) for one in samples] for name, column in _SERIES.items()}
     return {
         "kind": KIND,
         "version": VERSION,
@@ -63,12 +50,7 @@ def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
         },
         "settings": {"name": settings_name, "values": json_form(simulation.settings)},
         "summary": simulation.summary(),
-        "samples": {
-            "time": [one.time_s for one in samples],
-            "nodes": {key: [one.nodes.get(key, 0) for one in samples] for key in keys},
-            "pricePerHour": [one.price_per_hour for one in samples],
-            **series,
-        },
+        "samples": columns_of(measurements.samples, SERIES),
         "decisions": simulation.decisions.entries,
         "replacements": simulation.decisions.replacements,
         "drains": measurements.drains.entries,

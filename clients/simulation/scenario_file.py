@@ -20,9 +20,8 @@ from trimtab.clients.simulation.recorded import (
 from trimtab.clients.simulation.recorded_rounds import read_rounds
 from trimtab.clients.simulation.scenario import Scenario, TraceModel
 from trimtab.clients.simulation.scenario_values import ScenarioError
-from trimtab.clients.simulation.traces.arrivals import Arrival, read_arrivals
+from trimtab.clients.simulation.traces.arrivals import Arrival, TracedObjects, read_arrivals
 from trimtab.clients.simulation.traces.simkube import is_simkube, read_simkube
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.common.documents.loading import DocumentError, compose_document, line_of, load_document
 

@@ -38,8 +38,7 @@ from trimtab.clients.simulation.recorded import RecordedCluster, group_model
 from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 from trimtab.clients.simulation.timers import ScenarioDelays, next_due
-from trimtab.clients.simulation.traces.arrivals import Arrival
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects
+from trimtab.clients.simulation.traces.arrivals import Arrival, TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
@@ -175,7 +174,7 @@ class ClusterSimulation:
     def run(self) -> "ClusterSimulation":
         """Run the scenario to its end, and sample the end."""
         self.run_until(self.begin_s + self.scenario.duration)
-        if self.measurements.samples and self.measurements.samples[-1].time_s < self.now_s:
+        if self.measurements.samples and self.measurements.samples[-1]["time"] < self.now_s:
             self.measurements.sample(self.now_s)
         return self
 

@@ -28,8 +28,7 @@ from trimtab.clients.simulation.objects import (
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.scenario import Batch, PodModel, Scenario, TraceModel, WorkloadModel
 from trimtab.clients.simulation.scenario_values import JobRequestModel
-from trimtab.clients.simulation.traces.arrivals import Arrival
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects, TracedSize
+from trimtab.clients.simulation.traces.arrivals import Arrival, TracedObjects, TracedSize
 
 Json = dict[str, Any]
 

@@ -90,7 +90,7 @@ def add_command(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=_default(field),
-            annotation=hints[section][field.name],
+            annotation=_with_flag(field, hints[section][field.name]),
         )
         for section in sections
         for field in fields(section)
@@ -120,6 +120,14 @@ def _check_finite(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise typer.BadParameter(f"--{name.replace('_', '-')}: {value} is not a finite number")
+
+
+def _with_flag(field: "Field[Any]", hint: Any) -> Any:
+    """Return the annotation of a field: one that is False by default is a flag without a flag that denies it."""
+    for one in _extras(hint):
+        if field.default is False and one.default is ...:
+            one.param_decls = (f"--{field.name.replace('_', '-')}",)
+    return hint
 
 
 def _default(field: "Field[Any]") -> Any:

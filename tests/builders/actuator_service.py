@@ -16,7 +16,7 @@ from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSetting
 from trimtab.actuator.store.records import MemoryStore, Store
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
+from trimtab.clients.simulation.cloud.entry import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays

@@ -13,9 +13,9 @@ from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Advice, AdviceReport
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import settings_of
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_generator import ClusterShape, generate, objects
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -40,14 +40,14 @@ class AdvisedCase:
         request.decisions.extend(default_decisions(request.settings, snapshot))
         return request
 
-    def plan(self, planner: PlannerAccess) -> plan_pb2.PlanResponse:
+    def plan(self, planner: PlannerClient) -> plan_pb2.PlanResponse:
         """Return its plan, made from the whole cluster."""
         snapshot = self.snapshot()
         return planner.plan(snapshot, self.request(snapshot))
 
     def advice(
         self,
-        planner: PlannerAccess,
+        planner: PlannerClient,
         most_plans: int = 300,
         more: Callable[[BasePlan], Iterable[Lever]] | None = None,
     ) -> AdviceReport:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
 from trimtab.clients.cli.rightsize.machines import MachineChoice, Profile
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.common.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
 
@@ -45,7 +45,7 @@ def machine(name: str, offer: SmallOffer, zone: str = "z1") -> MachineChoice:
 
 
 def sized(
-    planner: PlannerAccess,
+    planner: PlannerClient,
     offers: Sequence[SmallOffer],
     pods: Sequence[SmallPod],
     limits: SizingLimits = SizingLimits(),  # noqa: B008

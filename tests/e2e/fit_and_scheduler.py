@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from tests.e2e.actuator_process import listed
 from tests.e2e.control_plane.control_plane import ControlPlane
-from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
@@ -29,7 +29,7 @@ def snapshot_of(plane: ControlPlane, more: list[Json], kinds: str = DEVICE_KINDS
     return build_snapshot(decode_objects([*items, *waiting])).snapshot
 
 
-def fitting(planner: PlannerAccess, snapshot: pb.ClusterSnapshot, pods: list[str]) -> dict[str, set[str]]:
+def fitting(planner: PlannerClient, snapshot: pb.ClusterSnapshot, pods: list[str]) -> dict[str, set[str]]:
     """Return the nodes on which each pod fits."""
     request = plan_pb2.PlanRequest(request_id="fit", fit_pods=[f"default/{name}" for name in pods])
     request.now.seconds = int(time.time())
@@ -38,7 +38,7 @@ def fitting(planner: PlannerAccess, snapshot: pb.ClusterSnapshot, pods: list[str
 
 
 def planned(
-    planner: PlannerAccess, snapshot: pb.ClusterSnapshot, settings: Json | None = None
+    planner: PlannerClient, snapshot: pb.ClusterSnapshot, settings: Json | None = None
 ) -> plan_pb2.ScaleUpDecision:
     """Return what `Plan` says of pods that wait."""
     request = plan_pb2.PlanRequest(request_id="plan", decisions=[plan_pb2.Decision.SCALE_UP])
@@ -52,7 +52,7 @@ def nodes_of(plane: ControlPlane) -> dict[str, str]:
     return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in listed(plane, "pods")}
 
 
-def settle(plane: ControlPlane, planner: PlannerAccess, kinds: str = DEVICE_KINDS) -> dict[str, str]:
+def settle(plane: ControlPlane, planner: PlannerClient, kinds: str = DEVICE_KINDS) -> dict[str, str]:
     """Wait until each pod that waits fits nowhere; return where all are."""
     end = time.monotonic() + LIMIT_S
     while True:

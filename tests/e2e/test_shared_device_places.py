@@ -17,7 +17,8 @@ from tests.e2e.actuator_process import apply, listed
 from tests.e2e.control_plane.control_plane import DEVICE_GATES, GANG_GATES, SERVED, ControlPlane, cached_binaries
 from tests.e2e.fit_and_scheduler import DEVICE_KINDS, GROUP_KINDS, fitting, nodes_of, planned, settle, snapshot_of
 from tests.e2e.loop_processes import until
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.places import on_existing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -42,7 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def planner() -> Iterator[PlannerAccess]:
+def planner() -> Iterator[PlannerClient]:
     with open_planner(None) as opened:
         yield opened
 
@@ -55,7 +56,7 @@ class Places(NamedTuple):
     bound: dict[str, str]
 
 
-def carried_out(plane: ControlPlane, planner: PlannerAccess, pods: Sequence[Json], *more: Json) -> Places:
+def carried_out(plane: ControlPlane, planner: PlannerClient, pods: Sequence[Json], *more: Json) -> Places:
     """Plan pods, create them, and wait until as many have a node as the plan has places for. more : what they need."""
     names = [one["metadata"]["name"] for one in pods]
     snapshot = snapshot_of(plane, [*more, *pods], KINDS)
@@ -156,7 +157,7 @@ def devices_of(plane: ControlPlane) -> dict[str, tuple[list[str], int]]:
 
 
 def test_pods_that_share_a_claim_go_to_one_node_or_wait_and_a_later_one_joins_them(
-    plane: ControlPlane, planner: PlannerAccess
+    plane: ControlPlane, planner: PlannerClient
 ) -> None:
     names = gpu_nodes(plane, "team", 3)
     used: dict[str, str] = {}
@@ -180,7 +181,7 @@ def test_pods_that_share_a_claim_go_to_one_node_or_wait_and_a_later_one_joins_th
 
 
 def test_the_pods_of_a_group_with_a_claim_go_to_one_node_and_a_later_one_goes_nowhere_else(
-    plane: ControlPlane, planner: PlannerAccess
+    plane: ControlPlane, planner: PlannerClient
 ) -> None:
     gpu_nodes(plane, "crew", 2)
     crew = carried_out(plane, planner, members("crew", "crew", 3), group_with_claim("crew", 3))
@@ -195,7 +196,7 @@ def test_the_pods_of_a_group_with_a_claim_go_to_one_node_and_a_later_one_goes_no
 
 
 def test_devices_that_several_nodes_reach_are_given_to_as_many_pods_as_planned(
-    plane: ControlPlane, planner: PlannerAccess
+    plane: ControlPlane, planner: PlannerClient
 ) -> None:
     nodes = [*workloads.nodes("net", 2, pool="net"), *workloads.nodes("far", 1, pool="far")]
     apply(plane, *nodes, reached_links("net", 3))
@@ -213,7 +214,7 @@ def test_devices_that_several_nodes_reach_are_given_to_as_many_pods_as_planned(
 
 
 def test_pods_that_share_a_claim_of_devices_that_several_nodes_reach_need_no_common_node(
-    plane: ControlPlane, planner: PlannerAccess
+    plane: ControlPlane, planner: PlannerClient
 ) -> None:
     nodes = workloads.nodes("ring", 2, pool="ring")
     apply(plane, *nodes, reached_links("ring", 1))

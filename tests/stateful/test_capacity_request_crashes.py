@@ -16,8 +16,7 @@ from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from trimtab.actuator.kube.cluster import KnownCapacityRequest
 from trimtab.actuator.service.object_status import apply_capacity_status
 from trimtab.actuator.service.settings import WriteLimits
-from trimtab.clients.loop.capacity import ToldRequests, all_splits
-from trimtab.clients.loop.lowering import target_reductions
+from trimtab.clients.loop.capacity import ToldRequests, all_splits, target_reductions
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize

@@ -1,7 +1,8 @@
 """The input of renderers: the answer, and the request that it answers.
 
 Costs are hourly, as the planner's answer has them; where prices are from, `trimtab.clients.cli.prices` decides. If
-nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so.
+nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so. Thresholds
+and timers are read only to show them; the planner applies them.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.places import moves_by_node, on_new_nodes
 from trimtab.prices import HOURS_A_MONTH, behind_amount
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 _REMEDY: Final = "--prices gives yours"
 _ASSUMED: Final = "assumed rates"
@@ -174,3 +175,30 @@ class PlanAnswer:
         """Return what one decision changes; nothing if it was not requested."""
         found = (one for one in self.summary.decisions if one.decision == decision)
         return next(found, plan_pb2.DecisionFigures(decision=decision, after=self.summary.now))
+
+
+DEFAULT_THRESHOLD = 0.5
+DEFAULT_PARALLELISM = 10
+"""Defaults of `ScaleDownSettings`, as documented in its comments."""
+
+
+def threshold(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
+    """Return the utilization up to which a node without GPU is a candidate, 0 to 1."""
+    override = _override(settings, node)
+    if override.HasField("utilization_threshold"):
+        return override.utilization_threshold
+    general = settings.scale_down
+    return general.utilization_threshold if general.HasField("utilization_threshold") else DEFAULT_THRESHOLD
+
+
+def remaining_s(verdict: plan_pb2.NodeVerdict, now_ns: int) -> float:
+    """Return how much longer the timer of a node keeps it, seconds; 0 = no timer does."""
+    if not verdict.HasField("goes_at"):
+        return 0.0
+    return max(0.0, (verdict.goes_at.ToNanoseconds() - now_ns) / 1e9)
+
+
+def _override(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> plan_pb2.NodeGroupSettings:
+    """Return the settings of the node's group."""
+    groups = settings.node_groups
+    return groups[node.node_group] if node.node_group in groups else plan_pb2.NodeGroupSettings()

@@ -7,9 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from trimtab.clients.cli.amounts import counted, percent, some
-from trimtab.clients.cli.answers.answer import PlanAnswer, money
+from trimtab.clients.cli.answers.answer import PlanAnswer, money, threshold
 from trimtab.clients.cli.blocks import Bar, Line, Table, without_empty_columns
-from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone
 from trimtab.clients.verdicts import going, staying
 from trimtab.prices import HOURS_A_MONTH

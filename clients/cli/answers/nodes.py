@@ -14,10 +14,10 @@ from typing import NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent
+from trimtab.clients.cli.answers.answer import remaining_s, threshold
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import taint_text
-from trimtab.clients.cli.timers import remaining_s, threshold
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import GOES
 from trimtab.places import moves_by_node

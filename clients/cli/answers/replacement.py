@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from trimtab.clients.cli.amounts import counted, duration, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer, money
 from trimtab.clients.cli.blocks import COLORS, NO_PODS, Block, Chart, Line, Sentence, Style, Table, rows
-from trimtab.clients.cli.plot_figure import PlotFigure, finished
+from trimtab.clients.cli.plot_figure import CHOSEN, OTHERS, PlotFigure, finished
 from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES
 from trimtab.clients.verdicts import not_replaced
 from trimtab.places import moves_by_node
@@ -129,28 +129,14 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
     texts = [f"{one.leaving_node_count} leave, {one.new_node_count} come" for one in decision.frontier]
     figure, bound = PlotFigure(), round(before - figures.most_saved_per_hour, 4)
     points = [(0, round(before, 4)), *plans]
-    figure.add_scatter(
-        x=[x for x, _ in points], y=[y for _, y in points], name="plans", mode="lines", line={"color": COLORS[0]}
-    )
-    for name, symbol, size in (("other plans", "circle", 9), ("chosen", "star", 16)):
-        found = [
-            (plan, text)
-            for plan, text, one in zip(plans, texts, decision.frontier, strict=True)
-            if one.chosen == (name == "chosen")
-        ]
+    figure.add_line("plans", *map(list, zip(*points, strict=True)), color=COLORS[0])
+    for name, marker in (("other plans", OTHERS), ("chosen", CHOSEN)):
+        marks = zip(plans, texts, decision.frontier, strict=True)
+        found = [(*plan, text) for plan, text, one in marks if one.chosen == (name == "chosen")]
         if found:
-            figure.add_scatter(
-                x=[plan[0] for plan, _ in found],
-                y=[plan[1] for plan, _ in found],
-                text=[text for _, text in found],
-                name=name,
-                mode="markers",
-                hovertemplate="%{text}<extra></extra>",
-                marker={"symbol": symbol, "color": COLORS[2 if name == "chosen" else 1], "size": size},
-            )
+            figure.add_marks(name, found, **marker)
     if figures.HasField("most_saved_per_hour"):
-        line = {"color": COLORS[4], "dash": "dot"}
-        figure.add_scatter(x=[0, points[-1][0]], y=[bound, bound], name="no cluster below", mode="lines", line=line)
+        figure.add_line("no cluster below", [0, points[-1][0]], [bound, bound], color=COLORS[4], dash="dot")
     told = "; ".join(f"{money(cost)} with {pods:,} pods moved" for pods, cost in points)
     title = "What replacement saves for how many moves"
     return Chart(title, f"Cost of an hour: {told}.", finished(figure, "cost of an hour", "pods moved"))

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, some
 from trimtab.clients.cli.answers import blockers
-from trimtab.clients.cli.answers.answer import PlanAnswer, money
+from trimtab.clients.cli.answers.answer import DEFAULT_PARALLELISM, PlanAnswer, money, remaining_s
 from trimtab.clients.cli.blocks import LATER, NO_PODS, NOW, Block, Line, Sentence, Style, Table, without_empty_columns
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
-from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s
 from trimtab.clients.verdicts import going
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2

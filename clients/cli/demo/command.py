@@ -23,17 +23,17 @@ from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.burst import write_workload
 from trimtab.clients.cli.demo.loop import DemoSettings, run
-from trimtab.clients.cli.demo.recorded_answers import recorded_answers
 from trimtab.clients.cli.demo.screen import Screen
-from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
+from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge, recorded_answers
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.terminal import print_command
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.common.kubernetes.signals import ours
 from trimtab.v1 import plan_pb2
@@ -170,7 +170,7 @@ def _actuator(chapter: Chapter, directory: Path) -> AbstractContextManager[servi
 
 
 def _play(
-    chapter: Chapter, planner: PlannerAccess, actuator: services.ActuatorProcess, screen: Screen
+    chapter: Chapter, planner: PlannerClient, actuator: services.ActuatorProcess, screen: Screen
 ) -> tuple[str, ...]:
     """Play one chapter; return what went wrong."""
     screen.chapter(chapter.title, chapter.text)

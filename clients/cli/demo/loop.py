@@ -1,9 +1,11 @@
 """The loop of the demo: list, plan, show, act, watch for a moment, and repeat until there is nothing left to change. In
 short, this is what a caller of the two services does: it passes the planner's state from answer to request, the
 actuator's status into the next snapshot, and the plan's assumptions to the actuator. Deletions continue while the next
-plan is made. If the scenario requires it, the actuator is killed once, in the middle of a drain. Units: seconds.
+plan is made. If the scenario requires it, the actuator is killed once, in the middle of a drain; while it is
+down there are neither pictures nor statuses, and both continue once it is back. Units: seconds.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,17 +19,17 @@ from trimtab.clients.cli.demo.burst import DemoBurst
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.services import ActuatorProcess
-from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from trimtab.clients.cli.documents import read_now
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.loop.rounds import deletion_order
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import Objects
 from trimtab.common.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.common.objects.decode import add_text
 from trimtab.common.objects.pod_rows import pod_row
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.watched.actuation import read_status
 from trimtab.common.watched.pod_history import PodHistory
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
@@ -98,7 +100,7 @@ ShowFirst = Callable[[plan_pb2.PlanRequest, PlanAnswer], None]
 
 
 def run(
-    planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, show_first: ShowFirst
+    planner: PlannerClient, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, show_first: ShowFirst
 ) -> Story:
     """Loop until a plan changes nothing and nothing is in progress; then again with a burst, and once it is over."""
     with ActuatorClient(actuator.address) as client:
@@ -118,7 +120,7 @@ class _ScenarioLoop:
 
     def __init__(
         self,
-        planner: PlannerAccess,
+        planner: PlannerClient,
         actuator: ActuatorProcess,
         scenario: DemoSettings,
         screen: Screen,
@@ -281,3 +283,56 @@ def _settled(actuator: ActuatorProcess, before: ClusterPicture) -> ClusterPictur
             if not unsettled(before, now) or time.monotonic() > deadline:
                 return now
             time.sleep(SAMPLE_INTERVAL_S / 2)
+
+
+INTERVAL_S = 1.0
+"""Time from one plan to the next while deletions are in progress; upstream's default is ten."""
+SAMPLE_INTERVAL_S = 0.5
+
+
+def statuses(address: str) -> Iterator[actuator_pb2.ActuatorStatus]:
+    """Yield statuses until nothing is in progress, at most for `INTERVAL_S`."""
+    end = time.monotonic() + INTERVAL_S
+    with ActuatorClient(address) as watcher:
+        # Closing the connection ends a watch that receives nothing.
+        alarm = threading.Timer(INTERVAL_S, watcher.close)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            for status in watcher.watch_status():
+                yield status
+                if not status.deletions or time.monotonic() > end:
+                    return
+        except (TrimtabError, ValueError):
+            if time.monotonic() < end:
+                raise
+        finally:
+            alarm.cancel()
+
+
+class Sampler:
+    """Gives the witness a picture of the cluster about twice a second while the context is open."""
+
+    def __init__(self, actuator: ActuatorProcess, witness: Witness) -> None:
+        self._actuator, self._witness = actuator, witness
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def _sample(self) -> None:
+        pause_s = SAMPLE_INTERVAL_S
+        while not self._stop.wait(pause_s):
+            started = time.monotonic()
+            try:
+                with ActuatorClient(self._actuator.address) as client:
+                    self._witness.look(picture(client.list_objects()))
+            except TrimtabError:
+                continue
+            # On a slow machine the samples must not slow down the actual work.
+            pause_s = max(SAMPLE_INTERVAL_S, 3 * (time.monotonic() - started))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()

@@ -21,7 +21,13 @@ from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node
 from trimtab.clients.cli.answers.page import without_blocks
 from trimtab.clients.cli.blocks import AnswerPage, Block, Sentence
 from trimtab.clients.cli.decisions import asking, default_decisions
-from trimtab.clients.cli.explain.gangs import explain_gang, group_keys, pod_group_sentences
+from trimtab.clients.cli.explain.gangs import (
+    answer_to_request,
+    explain_gang,
+    group_keys,
+    pod_group_sentences,
+    request_sentences,
+)
 from trimtab.clients.cli.explain.growth import explain_growth, growth_sentences
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_sentences, pod_sentences
 from trimtab.clients.cli.explain.replacement import (
@@ -29,7 +35,6 @@ from trimtab.clients.cli.explain.replacement import (
     has_price,
     replacement_sentences,
 )
-from trimtab.clients.cli.explain.requests import answer_to_request, request_sentences
 from trimtab.clients.cli.explain.slack import (
     explain_slack,
     placeholder_sentences,
@@ -40,10 +45,11 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.fit import fit
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.printing import messages_and_blocks, print_found
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -63,7 +69,7 @@ class Question(NamedTuple):
     prices : of a file.
     """
 
-    planner: PlannerAccess
+    planner: PlannerClient
     view: ClusterView
     request: plan_pb2.PlanRequest
     name: str

@@ -1,19 +1,22 @@
 """What a pod group has, or what it lacks to start whole: its pods, their places in the plan, and why node groups do not
-help those without one.
+help those without one; and the same of a ProvisioningRequest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.answers.capacity_requests import OUTCOMES
 from trimtab.clients.cli.answers.scale_up import gang_sentence, result_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, refusal_sentences
-from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import staying
 from trimtab.places import destinations, is_upcoming, node_group
+from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -53,7 +56,7 @@ def group_keys(view: ClusterView) -> list[str]:
     return [f"{one.namespace}/{one.name}" for one in view.snapshot.pod_groups]
 
 
-def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
+def explain_gang(planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
     """Ask the planner about a pod group that exists. key : "namespace/name"."""
     group = view.snapshot.pod_groups[group_keys(view).index(key)]
     pods = view.pods_in_group(key)
@@ -123,3 +126,40 @@ def _by_place(explanation: GangExplanation) -> list[tuple[str, list[str]]]:
         if place:
             found.setdefault(f"to {place}", []).append(pod)
     return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+
+
+def answer_to_request(
+    planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest
+) -> plan_pb2.CapacityRequestAnswer:
+    """Ask the planner for the answer to one request. key : "namespace/name". Errors: UsageError."""
+    known = {f"{one.namespace}/{one.name}": one for one in view.snapshot.capacity_requests.requests}
+    if key not in known:
+        raise UsageError(f"there is no ProvisioningRequest {key} in these files")
+    usual = default_decisions(request.settings, view.snapshot)
+    asked = asking(request, (plan_pb2.Decision.CAPACITY_REQUESTS, *usual))
+    for one in planner.plan(view.snapshot, asked).capacity_requests.requests:
+        if f"{one.namespace}/{one.name}" == key:
+            return one
+    row = known[key]
+    if row.failed or row.booking_expired or row.capacity_revoked:
+        raise UsageError(f"ProvisioningRequest {key} has ended, as its conditions say: nothing is decided about it")
+    raise UsageError(
+        f"ProvisioningRequest {key} is not answered: the settings do not name its class {row.class_name}, or not its "
+        "processorInstance (capacityRequests)"
+    )
+
+
+def request_sentences(one: plan_pb2.CapacityRequestAnswer) -> Iterator[Sentence]:
+    """Yield the explanation as sentences."""
+    yield led(Style.HEADLINE, f"ProvisioningRequest {one.namespace}/{one.name}", f" {OUTCOMES[one.outcome]}.")
+    yield Sentence(one.detail, indent=2)
+    if one.pod_count:
+        counts = f"{one.started_count:,} have started, room is held for {one.booked_count:,}"
+        yield Sentence(f"{one.pod_count:,} pods, {counts}.", indent=2)
+    for place in one.places:
+        where = place.node or f"node {place.number + 1} of those that are coming in {place.node_group}"
+        yield Sentence(f"{place.pod_count:,} of set {place.pod_set} on {where}", indent=2)
+    for group, reason in sorted(one.shortfall.reasons.items()):
+        failed = one.shortfall.failed_predicates.get(group)
+        why = PREDICATE_TEXTS[failed].on_new_node if failed else reason_pb2.NodeGroupReason.Code.Name(reason)
+        yield Sentence(f"node group {group}: {why}", indent=2)

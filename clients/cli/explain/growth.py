@@ -18,10 +18,10 @@ from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.causes import OF_DEVICES, cause, domains_cause
 from trimtab.clients.cli.decisions import asking, default_decisions
 from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.reason_texts import PREDICATE_TEXTS
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -69,7 +69,7 @@ class GrowthExplanation:
 
 
 def explain_growth(
-    planner: PlannerAccess,
+    planner: PlannerClient,
     view: ClusterView,
     pod: ShownPod,
     request: plan_pb2.PlanRequest,

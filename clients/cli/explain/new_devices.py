@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from trimtab.clients.cli.causes import OF_DEVICES, device_cause
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod, first_indices
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -34,7 +34,7 @@ class _NewSlice(NamedTuple):
 
 
 def device_causes_on_new_nodes(
-    planner: PlannerAccess, view: ClusterView, pod: ShownPod, groups: Iterable[str], request: plan_pb2.PlanRequest
+    planner: PlannerClient, view: ClusterView, pod: ShownPod, groups: Iterable[str], request: plan_pb2.PlanRequest
 ) -> dict[str, str]:
     """Return by node group why the claims of a pod get no devices on a new node, where they are what is lacking."""
     example = {one.node_group: one for one in reversed(view.snapshot.nodes)}

@@ -15,9 +15,9 @@ from trimtab.clients.cli.answers.answer import Costs
 from trimtab.clients.cli.answers.slack import RESULTS, amounts_text, gangs_present, kept_free, set_of
 from trimtab.clients.cli.blocks import Sentence, Style, led
 from trimtab.clients.cli.decisions import asking, default_decisions
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.verdicts import going
 from trimtab.places import on_new_nodes
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -89,7 +89,7 @@ class SlackExplanation:
 
 
 def explain_slack(
-    planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
+    planner: PlannerClient, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
 ) -> SlackExplanation:
     """Ask the planner for slack and its effects on the other decisions. prices : of a file."""
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]

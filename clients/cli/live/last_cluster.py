@@ -94,7 +94,7 @@ def completed(
     """
     pools = LivePoolGroups(cluster, lambda text: tell("node_pools", text), offers)
     by_labels = LiveLabelGroups(labels, cluster.nodes, lambda text: tell("groups_by_label", text))
-    priced = LivePrices(prices, cluster) if prices is not None else None
+    priced = LivePrices(prices, cluster.nodes) if prices is not None else None
 
     def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
         found = pools.groups(groups, status)

@@ -11,9 +11,8 @@ from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.printing import print_found
-from trimtab.clients.load.bursts import LoadSettings
+from trimtab.clients.load.bursts import Around, LoadSettings, run
 from trimtab.clients.load.cluster import LoadedCluster
-from trimtab.clients.load.run import Around, run
 from trimtab.common.kubernetes.names import RULE, is_label
 from trimtab.common.kubernetes.object_errors import FieldError
 from trimtab.common.kubernetes.quantities import parse_quantity

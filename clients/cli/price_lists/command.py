@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.command_options import PricedCloud
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.price_lists.aws import aws_prices
 from trimtab.clients.cli.price_lists.azure import azure_prices
-from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.cli.price_lists.gcp import gcp_prices
 from trimtab.clients.cli.price_lists.rows import HEADER, ListedPrice, note_missing_pages, of_region, read_json
 

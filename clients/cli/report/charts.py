@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.blocks import COLORS, Chart, Line, Table
-from trimtab.clients.cli.plot_figure import PlotFigure, finished
+from trimtab.clients.cli.plot_figure import CHOSEN, HOVER, OTHERS, PlotFigure, finished
+from trimtab.clients.simulation.measurements import AMOUNTS
 from trimtab.clients.simulation.recommendation import FIGURES
 
 Json = dict[str, Any]
@@ -52,9 +53,8 @@ def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
     axis = TimeAxis(_hours, "hours since the start") if from_start else TimeAxis(moments)
     found = [_nodes(results[0]) if len(results) == 1 else _lines("Nodes", "nodes", results, axis, totals)]
     found.append(_lines("Pending pods", "pods", results, axis, lambda one: one["samples"]["pending"]))
-    for name, key in (("cpu", "cpu"), ("memory", "memory")):
-        title = f"Share of {name} that is requested"
-        found.append(_lines(title, "%", results, axis, partial(_shares, key)))
+    for name in AMOUNTS:
+        found.append(_lines(f"Share of {name} that is requested", "%", results, axis, partial(_shares, name)))
     for title, unit, there, wanted in _SLACK:
         if any(any(one["samples"].get(name, ())) for one in results for name in (there[0], wanted[0])):
             found.append(_lines(title, unit, results, axis, _series(*there), _series(*wanted)))
@@ -97,14 +97,8 @@ def _nodes(result: Json) -> Chart:
         group, _, zone = key.rpartition("/")
         name = f"{group or 'no node group'}{f', zone {zone}' if zone else ''}"
         color = COLORS[number % len(COLORS)]
-        figure.add_scatter(
-            x=times,
-            y=counts,
-            name=name,
-            stackgroup="nodes",
-            mode="lines",
-            line={"width": 0.5, "color": color, "shape": "hv"},
-        )
+        line = {"width": 0.5, "color": color, "shape": "hv"}
+        figure.add_scatter(x=times, y=counts, name=name, stackgroup="nodes", mode="lines", line=line)
     heights = totals(result)
     for kind, (symbol, color) in _MARK.items():
         marks = [(number, one) for number, one in enumerate(result["decisions"]) if one["kind"] == kind]
@@ -116,7 +110,7 @@ def _nodes(result: Json) -> Chart:
                 customdata=[f"decision-0-{number}" for number, _ in marks],
                 name=kind,
                 mode="markers",
-                hovertemplate="%{text}<extra></extra>",
+                hovertemplate=HOVER,
                 marker={"symbol": symbol, "color": color, "size": 13, "line": {"width": 1, "color": "#ffffff"}},
             )
     most, least = max(totals(result), default=0), min(totals(result), default=0)
@@ -132,24 +126,10 @@ def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
     points = {one["settings"]["name"]: (by.of(one["summary"]), cost.of(one["summary"])) for one in results}
     curve = [points[name] for name in recommended["curve"]]
     figure = PlotFigure()
-    figure.add_scatter(
-        x=[x for x, _ in curve], y=[y for _, y in curve], name="curve", mode="lines", line={"color": COLORS[0]}
-    )
+    figure.add_line("curve", [x for x, _ in curve], [y for _, y in curve], color=COLORS[0])
     chosen = recommended["recommended"]
-    for name, members in (
-        ("settings", [one for one in points if one != chosen]),
-        ("recommended", [chosen] if chosen else []),
-    ):
-        symbol, color = ("star", COLORS[2]) if name == "recommended" else ("circle", COLORS[1])
-        figure.add_scatter(
-            x=[points[one][0] for one in members],
-            y=[points[one][1] for one in members],
-            text=members,
-            name=name,
-            mode="markers",
-            hovertemplate="%{text}<extra></extra>",
-            marker={"symbol": symbol, "color": color, "size": 16 if symbol == "star" else 9},
-        )
+    figure.add_marks("settings", ((*at, one) for one, at in points.items() if one != chosen), **OTHERS)
+    figure.add_marks("recommended", ((*at, one) for one, at in points.items() if one == chosen), **CHOSEN)
     weighed = recommended["weighedBy"].replace("_", " ")
     x_title = f"{weighed}, {by.unit}" if by.unit else weighed
     shown = finished(figure, recommended["cost"].replace("_", " ").replace("money", "cost"), x_title)
@@ -169,14 +149,11 @@ def _lines(
     """Return a line for each simulation, and a dotted one of what was wanted, where that is known."""
     figure = PlotFigure()
     for number, result in enumerate(results):
-        line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
-        name = result["settings"]["name"]
-        times = axis.of(result)
-        figure.add_scatter(x=times, y=values(result), name=name, mode="lines", line=line)
+        name, times, color = result["settings"]["name"], axis.of(result), COLORS[number % len(COLORS)]
+        figure.add_line(name, times, values(result), color=color, shape="hv")
         asked = wanted(result) if wanted is not None else []
         if asked:
-            name, line = f"{name}, wanted", {**line, "dash": "dot"}
-            figure.add_scatter(x=times, y=asked, name=name, mode="lines", line=line)
+            figure.add_line(f"{name}, wanted", times, asked, color=color, shape="hv", dash="dot")
     return Chart(title, _described(results, unit, values), finished(figure, unit, axis.title))
 
 
@@ -192,14 +169,11 @@ def _described(results: Sequence[Json], unit: str, values: Values) -> str:
 def _shares(resource: str, result: Json) -> list[float]:
     samples = result["samples"]
     pairs = zip(
-        samples[f"{resource}Requested{_UNIT[resource]}"],
-        samples[f"{resource}Allocatable{_UNIT[resource]}"],
+        samples[f"{resource}Requested{AMOUNTS[resource]}"],
+        samples[f"{resource}Allocatable{AMOUNTS[resource]}"],
         strict=True,
     )
     return [round(100 * used / whole, 1) if whole else 0.0 for used, whole in pairs]
-
-
-_UNIT = {"cpu": "Milli", "memory": ""}
 
 
 MOST_GANGS: Final = 25
@@ -212,14 +186,8 @@ def gang_charts(results: Sequence[Json]) -> list[Chart]:
     figure, parts = PlotFigure(), []
     for number, result in enumerate(results):
         name, gangs, summary = result["settings"]["name"], result.get("gangs") or [], result["summary"]
-        figure.add_scatter(
-            x=[shown_time(one["whole"]) for one in gangs],
-            y=[round(one["whole"] - one["since"], 3) for one in gangs],
-            text=[one["gang"] for one in gangs],
-            name=name,
-            mode="markers",
-            marker={"color": COLORS[number % len(COLORS)]},
-        )
+        marks = ((shown_time(one["whole"]), round(one["whole"] - one["since"], 3), one["gang"]) for one in gangs)
+        figure.add_marks(name, marks, color=COLORS[number % len(COLORS)])
         times = summary["timeToFullGangS"]
         whole = counted(summary["gangsWhole"], "gang")
         parts.append(
@@ -247,25 +215,16 @@ def reclaim_charts(results: Sequence[Json]) -> list[Chart]:
     """Return the reclaimed machines over time, a line for each simulation; none if there were none in any."""
     if not any(result.get("reclaims") for result in results):
         return []
-    figure = PlotFigure()
-    parts = []
+    figure, parts = PlotFigure(), []
     for number, result in enumerate(results):
+        name, summary = result["settings"]["name"], result["summary"]
         begin_s, length_s = result["scenario"]["begin"], result["scenario"]["durationS"]
         ends = sorted(one["end"] for one in result.get("reclaims") or () if "end" in one)
-        figure.add_scatter(
-            x=[shown_time(moment) for moment in (begin_s, *ends, begin_s + length_s)],
-            y=[*range(len(ends) + 1), len(ends)],
-            name=result["settings"]["name"],
-            mode="lines",
-            line={"color": COLORS[number % len(COLORS)], "shape": "hv"},
-        )
-        summary = result["summary"]
-        waited = duration(summary["reclaimPendingS"])
-        pods = summary["podsReclaimed"]
-        name = result["settings"]["name"]
-        parts.append(
-            f"{name}: {summary['reclaims']} machines with {pods} pods, whose successors waited {waited} in all"
-        )
+        times = [shown_time(moment) for moment in (begin_s, *ends, begin_s + length_s)]
+        counts = [*range(len(ends) + 1), len(ends)]
+        figure.add_line(name, times, counts, color=COLORS[number % len(COLORS)], shape="hv")
+        machines = f"{summary['reclaims']} machines with {summary['podsReclaimed']} pods"
+        parts.append(f"{name}: {machines}, whose successors waited {duration(summary['reclaimPendingS'])} in all")
     return [Chart("Machines reclaimed", "; ".join(parts) + ".", finished(figure, "machines"))]
 
 
@@ -343,10 +302,8 @@ def _drain_chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
                 y += [line, line, None]
                 hover = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
                 text += [hover] * 3
-        figure.add_scatter(
-            x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
-            hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
+        style = {"color": color, "width": 6}
+        figure.add_scatter(x=x, y=y, text=text, name=name, mode="lines", line=style, hovertemplate=HOVER)
     # No ticks between lines.
     figure.update_layout(yaxis={"nticks": min(len(drains), 8)})
     nodes = counted(len(drains), "node")

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.kubernetes.kinds.metadata import Quantities
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.kubernetes.object_errors import FieldError
@@ -242,7 +242,7 @@ class Sizer:
 
     def __init__(
         self,
-        planner: PlannerAccess,
+        planner: PlannerClient,
         empty: EmptyCluster,
         machines: Sequence[MachineChoice],
         limits: SizingLimits,

@@ -33,7 +33,7 @@ from trimtab.clients.simulation.scenario import RecordingModel, Scenario
 from trimtab.clients.simulation.scenario_file import Trace, read_input, schema
 from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
 from trimtab.clients.simulation.sweep import Run, sweep
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects
+from trimtab.clients.simulation.traces.arrivals import TracedObjects
 from trimtab.common.documents.loading import load_document
 from trimtab.v1 import plan_pb2
 

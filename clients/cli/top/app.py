@@ -15,7 +15,6 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Input, Static
 
@@ -115,27 +114,6 @@ class TopApp(App[None]):
         *(Binding(key, f"sort('{key}')", show=False) for key in SORT_KEYS),
     ]
 
-    class Shown(Message):
-        """A picture has come."""
-
-        def __init__(self, picture: Picture) -> None:
-            self.picture = picture
-            super().__init__()
-
-    class Said(Message):
-        """There is no newer picture, and why."""
-
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
-
-    class Failed(Message):
-        """The feed has ended with an error."""
-
-        def __init__(self, error: BaseException) -> None:
-            self.error = error
-            super().__init__()
-
     def __init__(self, feed: Feed, clock: Callable[[], float] = time.time) -> None:
         """`clock` returns Unix seconds, for ages."""
         super().__init__()
@@ -165,7 +143,7 @@ class TopApp(App[None]):
         try:
             self._feed.run(self)
         except Exception as error:
-            self.post_message(self.Failed(error))
+            self.call_later(self._fail, error)
 
     def on_unmount(self) -> None:
         """End the feed."""
@@ -175,28 +153,26 @@ class TopApp(App[None]):
         """Take a picture of the feed, from its thread."""
         # Here and not in the thread that draws.
         _ = picture.screen
-        self.post_message(self.Shown(picture))
+        self.call_later(self._take, picture)
 
     def say(self, text: str) -> None:
-        """Take what the feed says, from its thread."""
-        self.post_message(self.Said(text))
+        """Take why there is no newer picture, from the feed's thread."""
+        self.call_later(self._tell, text)
 
-    def on_top_app_shown(self, message: Shown) -> None:
-        """Draw a picture."""
-        self.picture, self.trouble = message.picture, ""
+    def _take(self, picture: Picture) -> None:
+        self.picture, self.trouble = picture, ""
         self._draw()
 
-    def on_top_app_said(self, message: Said) -> None:
-        """Tell why there is no newer picture."""
-        self.trouble = message.text
+    def _tell(self, text: str) -> None:
+        self.trouble = text
         self._draw_head()
 
-    def on_top_app_failed(self, message: Failed) -> None:
-        """End with the error, unless there is something to look at."""
-        self.failure, self.trouble = message.error, f"{message.error}"
+    def _fail(self, error: BaseException) -> None:
+        """End with the error of the feed, unless there is something to look at."""
+        self.failure = error
         if self.picture is None:
             self.exit()
-        self._draw_head()
+        self._tell(f"{error}")
 
     def on_resize(self) -> None:
         """Draw for the new size."""

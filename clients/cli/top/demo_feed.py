@@ -2,7 +2,7 @@
 out before the eyes of the user.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -14,8 +14,9 @@ from trimtab.clients.cli.demo.command import generated_chapter
 from trimtab.clients.cli.demo.loop import DemoSettings, run
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.output import stderr_console
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.top.feed import Picture, PictureSink
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.top.feed import Feed, Picture, PictureSink
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 
@@ -23,16 +24,14 @@ class DemoStoppedError(Exception):
     """The user has left."""
 
 
-class DemoFeed:
+class DemoFeed(Feed):
     """A play of the demo's generated cluster."""
 
     is_live = True
-    has_rounds = False
 
-    def __init__(self, planner: PlannerAccess, actuator: services.ActuatorProcess, scenario: DemoSettings) -> None:
+    def __init__(self, planner: PlannerClient, actuator: services.ActuatorProcess, scenario: DemoSettings) -> None:
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._display: _PictureDisplay | None = None
-        self.is_paused = False
 
     def run(self, sink: PictureSink) -> None:
         """Play until nothing changes any more, or until stopped."""
@@ -53,9 +52,6 @@ class DemoFeed:
         self.is_paused = is_paused
         if self._display is not None:
             self._display.is_paused = is_paused
-
-    def step(self, target: Callable[[int, int], int]) -> None:
-        """There are no rounds to go back to."""
 
 
 class _PictureDisplay(Screen):

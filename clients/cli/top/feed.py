@@ -44,37 +44,30 @@ class PictureSink(Protocol):
         """Show why there is no newer picture; the last one stays."""
 
 
-class Feed(Protocol):
-    """A source of pictures."""
+class Feed:
+    """A source of pictures. is_live : the cluster goes on, so that the age of a picture matters; has_rounds : `step`
+    goes through recorded rounds; is_paused : no new picture comes by itself.
+    """
 
-    is_live: bool
-    """Whether the age of a picture matters: the cluster goes on."""
-    has_rounds: bool
-    """Whether `step` goes through recorded rounds."""
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether no new picture comes by itself."""
+    is_live = has_rounds = is_paused = False
 
     def run(self, sink: PictureSink) -> None:
         """Give pictures until stopped, or until there are no more. Errors: those of commands, before the first one."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Make `run` return soon."""
 
     def pause(self, is_paused: bool) -> None:
         """Give no new picture, or go on."""
+        self.is_paused = is_paused
 
     def step(self, target: Callable[[int, int], int]) -> None:
         """Show another round: `target` gets the index of the present one and their number. Only with `has_rounds`."""
 
 
-class StillFeed:
+class StillFeed(Feed):
     """One picture, of files."""
-
-    is_live = False
-    has_rounds = False
-    is_paused = False
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
@@ -83,14 +76,8 @@ class StillFeed:
         """Give the picture."""
         sink.show(self._picture)
 
-    def stop(self) -> None:
-        """Nothing runs."""
-
     def pause(self, is_paused: bool) -> None:
         """Nothing changes."""
-
-    def step(self, target: Callable[[int, int], int]) -> None:
-        """There are no rounds."""
 
 
 class FirstPicture:

@@ -26,7 +26,7 @@ from trimtab.clients.cli.output import note, notes_collected
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import NamedSettingsLink, open_link
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.top.feed import Picture, PictureSink
+from trimtab.clients.cli.top.feed import Feed, Picture, PictureSink
 from trimtab.clients.decisions import FIELDS
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.loop.kept_state import StateConfigMap, StateKeeper
@@ -55,16 +55,14 @@ class LiveCalls:
     interval_s: float = 5.0
 
 
-class LiveFeed:
+class LiveFeed(Feed):
     """Pictures of a live cluster."""
 
     is_live = True
-    has_rounds = False
 
     def __init__(self, calls: LiveCalls) -> None:
         self._calls = calls
         self._stopped = threading.Event()
-        self.is_paused = False
         self._count = 0
 
     def run(self, sink: PictureSink) -> None:
@@ -109,13 +107,6 @@ class LiveFeed:
     def stop(self) -> None:
         """End `run`, after the call in progress."""
         self._stopped.set()
-
-    def pause(self, is_paused: bool) -> None:
-        """Make no rounds, or go on."""
-        self.is_paused = is_paused
-
-    def step(self, target: Callable[[int, int], int]) -> None:
-        """There are no rounds to go back to."""
 
 
 def _may_pass(error: BaseException) -> bool:

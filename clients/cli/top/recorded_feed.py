@@ -15,7 +15,7 @@ from trimtab.clients.cli.label_groups import group_by_labels
 from trimtab.clients.cli.live.rounds_reader import Recorded, RecordedClusters
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.prices import Prices, apply_prices
-from trimtab.clients.cli.top.feed import Picture, PictureSink
+from trimtab.clients.cli.top.feed import Feed, Picture, PictureSink
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
@@ -23,10 +23,9 @@ PLAY_S: Final = 0.5
 """Time for which a round is shown while the recording plays."""
 
 
-class RecordedFeed:
+class RecordedFeed(Feed):
     """The rounds of a recording. Begins with the last one."""
 
-    is_live = False
     has_rounds = True
 
     def __init__(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, duration, maximum, percent, some
@@ -100,29 +101,14 @@ _STATES: Final = {
 }
 
 
-class _RequestedShare(NamedTuple):
-    """Requested and allocatable amounts: cpu in milli-cores, memory in bytes."""
-
-    cpu: int = 0
-    cpu_total: int = 0
-    memory: int = 0
-    memory_total: int = 0
-
-    def plus(self, other: "_RequestedShare") -> "_RequestedShare":
-        return _RequestedShare(*(one + more for one, more in zip(self, other, strict=True)))
-
-    @property
-    def shares(self) -> tuple[str, str]:
-        """What is requested of cpu and of memory, in per cent."""
-        return _share(self.cpu, self.cpu_total), _share(self.memory, self.memory_total)
-
-
 class _ShownNode(NamedTuple):
-    """A node with what is about to happen to it. price : None = not known."""
+    """A node with what is about to happen to it. amounts : of cpu and memory, requested and allocatable, in milli-cores
+    and bytes; price : None = not known.
+    """
 
     name: str
     group: str
-    amounts: _RequestedShare
+    amounts: tuple[tuple[int, int], ...]
     price: float | None
     state: NodeState
 
@@ -137,18 +123,18 @@ def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = N
         removals = tuple(deletions_of(status, seen_s, MOST_FINISHED))
     moving = {one.node: one for one in removals if not one.is_over}
     verdicts = {one.node: one for one in answer.response.nodes}
-    nodes, lines, total = list[_ShownNode](), list[Line](), _RequestedShare()
+    nodes, lines = list[_ShownNode](), list[Line]()
     for node in sorted(view.nodes, key=lambda one: (not view.nodes[one].node_group, view.nodes[one].node_group, one)):
         verdict = verdicts.get(node, plan_pb2.NodeVerdict(node=node))
         one = _node(answer, verdict, is_moving=node in moving)
         nodes.append(one)
         lines.append(Line(_cells(answer, one, verdict, moving.get(node))))
-        total = total.plus(one.amounts)
     columns = ("node", "group", *_SHARES, "pods", "an hour", "state", "plan")
     words = ("node", "group", "state", "plan")
     now, added = sum(one.state is NodeState.NOW for one in nodes), answer.summary.added_node_count
+    cpu, memory = _shares(nodes)
     facts = (
-        f"{total.shares[0]} of cpu, {total.shares[1]} of memory requested",
+        f"{cpu} of cpu, {memory} of memory requested",
         f"{counted(len(view.waiting_pods()), 'pod')} pending",
         f"{now:,} to go now",
         f"{len(moving):,} moving",
@@ -181,22 +167,19 @@ def _timestamp(now_ns: int) -> Timestamp:
     return found
 
 
-def _share(part: int, whole: int) -> str:
-    return percent(part / whole if whole else 0.0)
-
-
-def _amounts(answer: PlanAnswer, node: str) -> _RequestedShare:
-    """Return what is requested of a node, and what it offers."""
-    has, free = answer.view.allocatable(node), answer.view.free(node)
-    cpu, memory = has.get("cpu", 0), has.get("memory", 0)
-    return _RequestedShare(cpu - free.get("cpu", 0), cpu, memory - free.get("memory", 0), memory)
+def _shares(nodes: Iterable[_ShownNode]) -> tuple[str, ...]:
+    """Return what is requested of cpu and of memory on some nodes, in per cent."""
+    found = np.array([one.amounts for one in nodes], np.float64).reshape(-1, len(_SHARES), 2).sum(axis=0).tolist()
+    return tuple(percent(part / whole if whole else 0.0) for part, whole in found)
 
 
 def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, *, is_moving: bool) -> _ShownNode:
     price = verdict.price_per_hour if verdict.HasField("price_per_hour") else None
     state = NodeState.MOVING if is_moving else _STATES[verdict.fate]
-    name = verdict.node
-    return _ShownNode(name, answer.view.nodes[name].node_group, _amounts(answer, name), price, state)
+    name, view = verdict.node, answer.view
+    has, free = view.allocatable(name), view.free(name)
+    amounts = tuple((has.get(one, 0) - free.get(one, 0), has.get(one, 0)) for one in _SHARES)
+    return _ShownNode(name, view.nodes[name].node_group, amounts, price, state)
 
 
 def _cells(
@@ -209,7 +192,7 @@ def _cells(
     what = _text_of(answer, verdict) if removal is None else removal.progress
     text = "; ".join(filter(None, (*marks, what)))
     price = money(node.price) if node.price is not None else ""
-    return node.name, node.group or UNGROUPED, *node.amounts.shares, f"{pods}", price, node.state.value, text
+    return node.name, node.group or UNGROUPED, *_shares([node]), f"{pods}", price, node.state.value, text
 
 
 def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
@@ -231,14 +214,12 @@ def _groups(answer: PlanAnswer, nodes: Iterable[_ShownNode]) -> Table:
     goes = (NodeState.MOVING, NodeState.NOW, NodeState.LATER)
     lines = []
     for group in sorted(members, key=lambda group: (not group, group)):
-        total, price = _RequestedShare(), sum(one.price or 0.0 for one in members[group])
-        for node in members[group]:
-            total = total.plus(node.amounts)
+        price = sum(one.price or 0.0 for one in members[group])
         row = answer.view.groups.get(group)
         counts = len(members[group]), sum(one.state in goes for one in members[group]), added.get(group, 0)
         limits = ("", "") if row is None else (f"{row.min_size:,}", maximum(row.max_size))
         sizes = (f"{counts[0]:,}", *(f"{count:,}" if count else "" for count in counts[1:]), *limits)
-        lines.append((group or UNGROUPED, *sizes, *total.shares, money(price) if price else ""))
+        lines.append((group or UNGROUPED, *sizes, *_shares(members[group]), money(price) if price else ""))
     columns = ("node group", "nodes", "go", "add", "least", "most", *_SHARES, "an hour")
     return Table("Node groups", columns, rows(lines), sentences=columns[:1], shares=_SHARES)
 

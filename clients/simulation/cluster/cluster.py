@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -41,13 +41,9 @@ from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, 
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.cluster.node_info import NodeInfo
+from trimtab.clients.simulation.cluster.objects import controller_of
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
-from trimtab.clients.simulation.cluster.provisioning_requests import (
-    REQUEST,
-    known_request,
-    request_object,
-    with_conditions,
-)
+from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.cluster.scheduler import KubeScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
@@ -260,12 +256,16 @@ class SimulatedCluster:
             state.put(with_conditions(item, conditions))
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
-        """Set a ReplicaSet's number of pods. Raises `NotFoundError`."""
+        """Set the size of a ReplicaSet and of the Deployment that owns it. Raises `NotFoundError`."""
         with self.transaction("scale", name) as state:
             owner = state.others.get(f"ReplicaSet/{namespace}/{name}")
             if owner is None:
                 raise NotFoundError(f"ReplicaSet {namespace}/{name} does not exist")
-            self.controllers.scale(owner, replicas)
+            scale(state, self.controllers, owner, replicas)
+            above = state.owners.get(str(controller_of(owner).get("uid") or ""))
+            if above is not None:
+                above["spec"]["replicas"] = replicas
+                state.put(above)
 
     def objects(self) -> list[Object]:
         """Return all objects, with the status that controllers would write, sorted by kind, namespace, name."""
@@ -378,3 +378,46 @@ def _read_view(info: NodeInfo) -> NodeView:
         capacity=node_quantities(status.get("capacity")),
         allocatable=node_quantities(status.get("allocatable")),
     )
+
+
+REQUEST: Final = "ProvisioningRequest"
+"""See kubernetes/autoscaler, cluster-autoscaler/apis. The content of conditions is not decided here."""
+
+
+def known_request(item: Object) -> KnownCapacityRequest:
+    """Return a request as the actuator reads it."""
+    metadata = item["metadata"]
+    return KnownCapacityRequest(
+        metadata.get("namespace") or "",
+        metadata["name"],
+        metadata.get("uid") or "",
+        int(metadata.get("generation") or 0),
+        metadata.get("resourceVersion") or "",
+        tuple((item.get("status") or {}).get("conditions") or ()),
+    )
+
+
+def request_object(one: KnownCapacityRequest) -> Object:
+    """Return the object of a request, without pods."""
+    metadata = {
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.uid,
+        "generation": one.generation,
+        "resourceVersion": one.resource_version,
+    }
+    status = {"conditions": [dict(each) for each in one.conditions]}
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": REQUEST,
+        "metadata": metadata,
+        "spec": {},
+        "status": status,
+    }
+
+
+def with_conditions(item: Object, conditions: Sequence[Mapping[str, Any]]) -> Object:
+    """Return a request with all its conditions replaced, in its next version."""
+    version = str(int(item["metadata"].get("resourceVersion") or "0") + 1)
+    status = {**(item.get("status") or {}), "conditions": [dict(one) for one in conditions]}
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": version}, "status": status}

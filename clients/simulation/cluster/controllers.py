@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.clients.simulation.cluster.node_info import NodeInfo
-from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
+from trimtab.clients.simulation.cluster.objects import desired_replicas, made_uid
 from trimtab.clients.simulation.cluster.pod_groups import SchedulingTurn, fitting_kind, place
 from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.preemptor import Preemptor
@@ -88,45 +88,6 @@ class Controllers:
         state.put_pod(pod)
         if pod.owner.get("kind") != "StatefulSet":
             self._replace(pod)
-
-    def scale(self, owner: Object, replicas: int) -> None:
-        """Set the size of a ReplicaSet and of the Deployment that owns it: create pods, or terminate the youngest."""
-        state = self._state
-        above = state.owners.get(str(controller_of(owner).get("uid") or ""))
-        for item in (owner, above) if above else (owner,):
-            item["spec"]["replicas"] = replicas
-            state.owner_changed(item)
-        uid = str(owner["metadata"].get("uid") or "")
-        active = [pod for pod in state.pods_by_owner.get(uid, {}).values() if pod.active]
-        for _ in range(replicas - len(active)):
-            state.put_pod(self._pod_of(owner))
-        # Those without a node first, as the ReplicaSet controller does.
-        order = sorted(
-            active, key=lambda pod: (not pod.node, str(pod.item["metadata"].get("creationTimestamp")), pod.key)
-        )
-        for pod in order[replicas:]:
-            self.terminate(pod, pod.grace_s)
-
-    def _pod_of(self, owner: Object) -> SimulatedPod:
-        """Return a new pod of a ReplicaSet, made from its template."""
-        meta, number = owner["metadata"], self._state.next_number()
-        template = copy.deepcopy(owner["spec"].get("template") or {})
-        prefix, uid = f"{meta['name']}-", str(meta.get("uid") or "")
-        metadata = {
-            **(template.get("metadata") or {}),
-            "name": prefix + _suffix(uid, number),
-            "generateName": prefix,
-            "namespace": meta.get("namespace") or "default",
-            "uid": made_uid(uid, number),
-            "creationTimestamp": format_time(self._state.now_ms),
-            "ownerReferences": [
-                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": meta["name"], "uid": uid, "controller": True}
-            ],
-        }
-        spec = template.get("spec") or {}
-        return SimulatedPod(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-        )
 
     def finish_terminating(self) -> None:
         """Terminate the pods that were terminating when the cluster was recorded."""

@@ -24,7 +24,7 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
     field = "parallelism" if owner["kind"] == "Job" else "replicas"
     owner["spec"][field] = replicas
     state.put(owner)
-    uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
+    uid, template = owner["metadata"]["uid"], owner["spec"].get("template") or {}
     count = state.tallies.of(uid).active
     pods: list[SimulatedPod] = []
     if count > replicas or owner["kind"] == "StatefulSet":

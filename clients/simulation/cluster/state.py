@@ -271,10 +271,6 @@ class ClusterState:
         """Call after a change of a node group's object."""
         self._changed[f"NodeGroup//{group}"] = (self.groups[group], {})
 
-    def owner_changed(self, owner: Object) -> None:
-        """Call after a change of a controller's object."""
-        self._changed[_key(owner)] = (owner, {})
-
     def remember_token(self, token: str) -> None:
         """Record that a scale-up was made."""
         self.tokens.add(token)

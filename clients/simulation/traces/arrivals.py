@@ -10,6 +10,9 @@
 `docs/simulate.md` defines every field. CSV may begin with a line `# trimtab-trace 1`; JSON Lines begin with
 their version. A file whose name ends in ".jsonl" or that begins with "{" is JSON Lines. The pods of a line belong to
 one Job, which creates evicted ones again. An error names file, line and field. Raises ScenarioError.
+
+A trace of Kubernetes objects has controllers that appear, change their size and go, and pods with their lifetimes;
+times are seconds since the beginning of the trace.
 """
 
 import csv
@@ -224,3 +227,48 @@ def _spec(row: Mapping[str, Any]) -> str:
         return json.dumps(check_pod_spec(spec), sort_keys=True)
     except ValueError as error:
         raise ValueError(f"spec.{error}") from None
+
+
+Json = dict[str, Any]
+
+
+class TracedSize(NamedTuple):
+    """A controller from a time on. replicas : its number of pods, 0 once it is deleted; template : of pods created from
+    now on. A DaemonSet has no number: 1 = it exists.
+    """
+
+    at_s: float
+    replicas: int
+    template: Json
+
+
+class TracedController(NamedTuple):
+    """A controller, with replicas 0 and its first template. sizes : in order of time, the first one its creation."""
+
+    item: Json
+    sizes: tuple[TracedSize, ...]
+
+
+class TracedPod(NamedTuple):
+    """A pod that arrives. item : the object; lifetime_s : from when it is ready to its end, None = it stays.
+
+    is_replaced : a Job creates it again if it is evicted; until_s : when it was deleted, None = it was not
+    """
+
+    at_s: float
+    item: Json
+    lifetime_s: float | None = None
+    is_replaced: bool = False
+    until_s: float | None = None
+
+
+class TracedObjects(NamedTuple):
+    """A whole trace. begin_s : Unix seconds; length_s : to its last event; pods : in order of time, then of name; notes
+    : what it contains that is not simulated, for people.
+    """
+
+    begin_s: float
+    length_s: float
+    controllers: tuple[TracedController, ...]
+    pods: tuple[TracedPod, ...]
+    notes: tuple[str, ...] = ()

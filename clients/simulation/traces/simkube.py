@@ -19,7 +19,7 @@ import msgspec
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.objects import job, kubernetes_object
 from trimtab.clients.simulation.scenario_values import ScenarioError, check_pod_spec
-from trimtab.clients.simulation.traces.traced_objects import TracedController, TracedObjects, TracedPod, TracedSize
+from trimtab.clients.simulation.traces.arrivals import TracedController, TracedObjects, TracedPod, TracedSize
 from trimtab.common.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from trimtab.clients.cli.demo.command import generated_chapter, recorded_chapter
-from trimtab.clients.cli.demo.recorded_answers import FILE, digest
+from trimtab.clients.cli.demo.verdict import FILE, digest
 from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import read_files

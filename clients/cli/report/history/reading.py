@@ -25,7 +25,7 @@ from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.loop.rounds import RoundResult
 from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
 from trimtab.clients.simulation.drains import MOST_DRAINS
-from trimtab.clients.simulation.measurements import SlackUse
+from trimtab.clients.simulation.measurements import SlackUse, columns_of
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.places import shortfalls
 from trimtab.v1 import plan_pb2
@@ -232,14 +232,11 @@ class _HistoryReader:
         """Return what was read."""
         if self._samples and self._samples[-1]["time"] != self._now_s:
             self._samples.append({"time": self._now_s, **self._latest})
-        keys = sorted({key for one in self._samples for key in one["nodes"]})
-        series: Json = {column: [one[column] for one in self._samples] for column in ("time", *self._latest)}
-        series["nodes"] = {key: [one["nodes"].get(key, 0) for one in self._samples] for key in keys}
         return {
             "scenario": {"name": name, "begin": self._begin_s, "durationS": self._now_s - self._begin_s},
             "settings": {"name": name},
             "summary": self._summary() if self.count else {},
-            "samples": series,
+            "samples": columns_of(self._samples, self._latest),
             "decisions": self._decisions.entries,
             "drains": self._drains.entries,
         }

@@ -18,8 +18,8 @@ from trimtab.clients.advice.counterfactuals import Counterfactuals
 from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import Lever
 from trimtab.clients.advice.result import Advice
-from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 
 Json = dict[str, Any]
 STORED = {"volumes": [{"name": "v", "emptyDir": {}}]}
@@ -64,7 +64,7 @@ def small(seed: int) -> AdvisedCase:
     return AdvisedCase(found)
 
 
-def levers_of(case: AdvisedCase, planner: PlannerAccess) -> list[Lever]:
+def levers_of(case: AdvisedCase, planner: PlannerClient) -> list[Lever]:
     """Return every lever in the base plan, and every value of those that have several."""
     snapshot = case.snapshot()
     request = case.request(snapshot)
@@ -81,7 +81,7 @@ def levers_of(case: AdvisedCase, planner: PlannerAccess) -> list[Lever]:
 class Carried:
     """What plans with changes save, each carried out on the objects."""
 
-    def __init__(self, case: AdvisedCase, planner: PlannerAccess) -> None:
+    def __init__(self, case: AdvisedCase, planner: PlannerClient) -> None:
         self._case, self._planner = case, planner
         price = {one.id: one.price_per_hour for one in case.snapshot().node_groups}
         self._prices = {one.name: price[one.node_group] for one in case.snapshot().nodes}
@@ -115,7 +115,7 @@ def gain_of(advice: Advice) -> tuple[float, int]:
 @pytest.mark.parametrize(
     "seed", [*SAMPLE, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in ALL)]
 )  # fmt: skip
-def test_no_lever_pair_or_three_frees_more_than_what_is_advised(planner: PlannerAccess, seed: int) -> None:
+def test_no_lever_pair_or_three_frees_more_than_what_is_advised(planner: PlannerClient, seed: int) -> None:
     case = small(seed)
     carried, levers, report = Carried(case, planner), levers_of(case, planner), case.advice(planner)
     alone = [carried.gain(one.changes) for one in levers]

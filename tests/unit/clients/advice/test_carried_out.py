@@ -7,12 +7,12 @@ import pytest
 from tests.builders.advised_clusters import AdvisedCase, generated, promises
 from tests.builders.carried_out import carried_out
 from trimtab.clients.advice.result import AdviceReport
-from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.planner_client import PlannerClient
 
 SAMPLE, ALL = range(3), range(3, 500)
 
 
-def assert_holds(planner: PlannerAccess, case: AdvisedCase, report: AdviceReport) -> None:
+def assert_holds(planner: PlannerClient, case: AdvisedCase, report: AdviceReport) -> None:
     """Carry out all advice, each on the original cluster, and compare the plans."""
     price = {
         one.name: group.price_per_hour
@@ -34,7 +34,7 @@ def assert_holds(planner: PlannerAccess, case: AdvisedCase, report: AdviceReport
 @pytest.mark.parametrize(
     "seed", [*SAMPLE, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in ALL)]
 )  # fmt: skip
-def test_the_promised_nodes_go_once_the_change_is_made(planner: PlannerAccess, seed: int) -> None:
+def test_the_promised_nodes_go_once_the_change_is_made(planner: PlannerClient, seed: int) -> None:
     case = generated(seed)
     report = case.advice(planner)
     assert set(report.base_nodes) == {one.node for one in case.plan(planner).scale_down.unneeded}
@@ -42,6 +42,6 @@ def test_the_promised_nodes_go_once_the_change_is_made(planner: PlannerAccess, s
 
 
 @pytest.mark.nightly
-def test_eight_clusters_have_advice_of_most_kinds(planner: PlannerAccess) -> None:
+def test_eight_clusters_have_advice_of_most_kinds(planner: PlannerClient) -> None:
     kinds = {one.kind.value for seed in range(8) for one in promises(generated(seed).advice(planner))}
     assert {"BUDGET", "UTILIZATION", "LOCAL_STORAGE", "GROUP_MINIMUM", "SEVERAL"} <= kinds

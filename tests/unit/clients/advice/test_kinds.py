@@ -12,7 +12,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.advised_clusters import AdvisedCase, promises
 from tests.builders.carried_out import carried_out
 from trimtab.clients.advice.result import AdviceReport
-from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -187,7 +187,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("objects", "settings", "kind", "line"), KINDS)
 def test_a_blocker_is_named_with_its_line_and_lifting_it_frees_the_promised_node(
-    planner: PlannerAccess, objects: list[Json], settings: Json, kind: str, line: str
+    planner: PlannerClient, objects: list[Json], settings: Json, kind: str, line: str
 ) -> None:
     case = AdvisedCase(objects, settings)
     report = case.advice(planner)
@@ -212,7 +212,7 @@ def three_locks() -> AdvisedCase:
     return AdvisedCase(objects)
 
 
-def test_changes_that_free_a_node_only_together_are_advised_together(planner: PlannerAccess) -> None:
+def test_changes_that_free_a_node_only_together_are_advised_together(planner: PlannerClient) -> None:
     report = three_locks().advice(planner)
     assert {one.node_count for one in report.advice} == {1}
     assert all("n0" not in one.nodes for one in report.advice), "no single change frees it"
@@ -220,7 +220,7 @@ def test_changes_that_free_a_node_only_together_are_advised_together(planner: Pl
     assert report.together.nodes == ("n0", "n1")
 
 
-def threes(case: AdvisedCase, planner: PlannerAccess) -> int:
+def threes(case: AdvisedCase, planner: PlannerClient) -> int:
     """Return how many nodes go, at most, with the lines of up to three single levers, each carried out."""
     report = case.advice(planner)
     lines = {change.object: change for one in promises(report) for change in one.changes}
@@ -233,21 +233,21 @@ def threes(case: AdvisedCase, planner: PlannerAccess) -> int:
     return most
 
 
-def test_no_three_of_the_lines_free_more_than_the_advice_to_change_several(planner: PlannerAccess) -> None:
+def test_no_three_of_the_lines_free_more_than_the_advice_to_change_several(planner: PlannerClient) -> None:
     case = three_locks()
     together = case.advice(planner).together
     assert together is not None
     assert threes(case, planner) <= together.node_count
 
 
-def test_what_keeps_nodes_is_never_counted_as_what_is_freed(planner: PlannerAccess) -> None:
+def test_what_keeps_nodes_is_never_counted_as_what_is_freed(planner: PlannerClient) -> None:
     owner = k8s.replica_set("big", replicas=2)
     pods = [pod(f"big-{i}", f"n{i}", cpu="3500m", owner=owner, spec=STORED) for i in range(2)]
     report = AdvisedCase(cluster(owner, *pods), ALL).advice(planner)
     assert (report.base_nodes, report.advice, report.together) == ((), (), None), "neither pod has another place"
 
 
-def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerAccess) -> None:
+def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerClient) -> None:
     cheap = k8s.node_group("b", min_size=3, max_size=9, selector={"pool": "b"}, price=0.1)
     more = [cheap, *(k8s.node(f"b{i}", labels={"pool": "b"}) for i in range(3))]
     report = AdvisedCase([*cluster(WEB, OF_WEB, pod(spec=STORED), *full()), *more]).advice(planner)
@@ -258,7 +258,7 @@ def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerAccess) -> None
 
 
 def test_a_change_that_only_lets_a_dearer_node_go_instead_is_advised_where_money_decides(
-    planner: PlannerAccess,
+    planner: PlannerClient,
 ) -> None:
     """One pod of two has room elsewhere: without the change that of the cheap node, with it that of the dear one."""
     cheap = k8s.node_group("b", max_size=9, selector={"pool": "b"}, price=0.5)
@@ -277,7 +277,7 @@ def test_a_change_that_only_lets_a_dearer_node_go_instead_is_advised_where_money
     assert (by_count.base_nodes, by_count.advice) == (("b0",), ())
 
 
-def test_without_prices_nodes_are_counted(planner: PlannerAccess) -> None:
+def test_without_prices_nodes_are_counted(planner: PlannerClient) -> None:
     objects = cluster(WEB, OF_WEB, pod(spec=STORED), *full())
     del objects[0]["spec"]["price"]
     (first, *_) = AdvisedCase(objects).advice(planner).advice
@@ -285,14 +285,14 @@ def test_without_prices_nodes_are_counted(planner: PlannerAccess) -> None:
     assert first.sentence == "If pods with local storage could be evicted, 1 more node could go."
 
 
-def test_a_bound_on_plans_is_kept_and_what_is_left_out_is_counted(planner: PlannerAccess) -> None:
+def test_a_bound_on_plans_is_kept_and_what_is_left_out_is_counted(planner: PlannerClient) -> None:
     report = three_locks().advice(planner, most_plans=4)
     assert report.plan_count <= 4
     assert report.left_out_count > 0
 
 
 def test_what_is_decided_after_scale_down_is_not_planned_again(
-    planner: PlannerAccess, monkeypatch: pytest.MonkeyPatch
+    planner: PlannerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -306,7 +306,7 @@ def test_what_is_decided_after_scale_down_is_not_planned_again(
     assert {plan_pb2.Decision.Code.Name(one) for one in asked} == {"SCALE_DOWN"}
 
 
-def test_equal_input_gives_equal_advice_and_an_empty_cluster_none(planner: PlannerAccess) -> None:
+def test_equal_input_gives_equal_advice_and_an_empty_cluster_none(planner: PlannerClient) -> None:
     assert three_locks().advice(planner) == three_locks().advice(planner)
     empty: AdviceReport = AdvisedCase([k8s.node_group("a")]).advice(planner)
     assert (empty.advice, empty.together, empty.base_nodes) == ((), None, ())

@@ -11,7 +11,7 @@ from tests.builders.advised_clusters import AdvisedCase, generated, promises
 from tests.builders.carried_out import carried_out
 from trimtab.clients.advice.levers.requests import ContainerUse, requests_above_use
 from trimtab.clients.advice.result import Advice, AdviceReport
-from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.planner_client import PlannerClient
 
 Json = dict[str, Any]
 MIB = 1 << 20
@@ -39,14 +39,14 @@ def of_replica_set() -> list[Json]:
 
 
 def advised(
-    planner: PlannerAccess, case: AdvisedCase, use: Any = None, margin: float = 0.15
+    planner: PlannerClient, case: AdvisedCase, use: Any = None, margin: float = 0.15
 ) -> tuple[AdviceReport, list[Advice]]:
     """Return the report, and what it advises on requests."""
     report = case.advice(planner, more=requests_above_use(USE if use is None else use, margin))
     return report, [one for one in report.advice if one.kind == "REQUESTS"]
 
 
-def test_requests_far_above_use_are_advised_with_margin_and_command(planner: PlannerAccess) -> None:
+def test_requests_far_above_use_are_advised_with_margin_and_command(planner: PlannerClient) -> None:
     case = AdvisedCase(cluster())
     report, (advice,) = advised(planner, case)
     assert report.base_nodes == ()
@@ -66,25 +66,25 @@ def test_requests_far_above_use_are_advised_with_margin_and_command(planner: Pla
     assert tuple(one.node for one in changed.scale_down.unneeded) == advice.nodes
 
 
-def test_without_usage_requests_are_never_lowered(planner: PlannerAccess) -> None:
+def test_without_usage_requests_are_never_lowered(planner: PlannerClient) -> None:
     kinds = {one.kind for one in AdvisedCase(cluster()).advice(planner).advice}
     assert "REQUESTS" not in kinds
 
 
 @pytest.mark.parametrize(("margin", "cpu"), [(0.0, "200m"), (0.155, "231m"), (1.0, "400m")])
-def test_the_margin_decides_the_request(planner: PlannerAccess, margin: float, cpu: str) -> None:
+def test_the_margin_decides_the_request(planner: PlannerClient, margin: float, cpu: str) -> None:
     _, (advice,) = advised(planner, AdvisedCase(cluster()), margin=margin)
     assert advice.changes[0].after == cpu
     assert f"(its use and {100 * margin:g} %, at least 25m and 250Mi)" in advice.condition
 
 
-def test_the_pod_that_uses_most_decides(planner: PlannerAccess) -> None:
+def test_the_pod_that_uses_most_decides(planner: PlannerClient) -> None:
     use = {**USE, "default/web-1-1": {"main": ContainerUse(900, 100 * MIB)}}
     _, (advice,) = advised(planner, AdvisedCase(cluster()), use)
     assert advice.changes[0].after == "1035m"
 
 
-def test_a_use_of_nearly_nothing_leaves_the_least_request_shared_by_containers(planner: PlannerAccess) -> None:
+def test_a_use_of_nearly_nothing_leaves_the_least_request_shared_by_containers(planner: PlannerClient) -> None:
     use = {key: {"main": ContainerUse(1, 1), "proxy": ContainerUse(2, 1)} for key in USE}
     _, (advice,) = advised(planner, AdvisedCase(cluster()), use)
     assert [line.split(" --")[1:] for line in advice.lines] == [
@@ -92,7 +92,7 @@ def test_a_use_of_nearly_nothing_leaves_the_least_request_shared_by_containers(p
     ]
 
 
-def test_containers_that_are_not_known_have_a_line_without_a_command(planner: PlannerAccess) -> None:
+def test_containers_that_are_not_known_have_a_line_without_a_command(planner: PlannerClient) -> None:
     use = {key: {"": ContainerUse(200, 100 * MIB)} for key in USE}
     _, (advice,) = advised(planner, AdvisedCase(cluster()), use)
     assert advice.lines[0] == (
@@ -114,12 +114,12 @@ def test_containers_that_are_not_known_have_a_line_without_a_command(planner: Pl
     ],
 )
 def test_requests_are_left_alone_where_little_is_known_or_gained(
-    planner: PlannerAccess, objects: list[Json], use: Any
+    planner: PlannerClient, objects: list[Json], use: Any
 ) -> None:
     assert advised(planner, AdvisedCase(objects), use)[1] == []
 
 
-def test_memory_alone_is_lowered_where_cpu_is_used(planner: PlannerAccess) -> None:
+def test_memory_alone_is_lowered_where_cpu_is_used(planner: PlannerClient) -> None:
     use = {key: {"main": ContainerUse(950, 100 * MIB)} for key in USE}
     _, (advice,) = advised(planner, AdvisedCase(cluster(cpu="1", memory="12Gi")), use)
     assert [one.after for one in advice.changes] == ["250Mi"]
@@ -129,7 +129,7 @@ def test_memory_alone_is_lowered_where_cpu_is_used(planner: PlannerAccess) -> No
 @given(st.integers(0, 4000), st.integers(0, 4000), st.floats(0, 2))
 @settings(max_examples=15, deadline=None)
 def test_a_new_request_is_at_least_every_use_and_never_above_the_old_one(
-    planner: PlannerAccess, one: int, other: int, margin: float
+    planner: PlannerClient, one: int, other: int, margin: float
 ) -> None:
     use = {"default/web-1-0": {"main": ContainerUse(one, MIB)}, "default/web-1-1": {"main": ContainerUse(other, MIB)}}
     for advice in advised(planner, AdvisedCase(cluster()), use, margin)[1]:
@@ -153,7 +153,7 @@ def use_of(case: AdvisedCase, share: float) -> dict[str, dict[str, ContainerUse]
 
 @pytest.mark.ci
 @pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(6, 100))])
-def test_lowered_requests_free_the_promised_nodes_once_they_are_set(planner: PlannerAccess, seed: int) -> None:
+def test_lowered_requests_free_the_promised_nodes_once_they_are_set(planner: PlannerClient, seed: int) -> None:
     case = generated(seed)
     report = case.advice(planner, 60, requests_above_use(use_of(case, 0.2)))
     for advice in promises(report):
@@ -164,7 +164,7 @@ def test_lowered_requests_free_the_promised_nodes_once_they_are_set(planner: Pla
 
 
 @pytest.mark.ci
-def test_a_generated_cluster_has_such_advice(planner: PlannerAccess) -> None:
+def test_a_generated_cluster_has_such_advice(planner: PlannerClient) -> None:
     case = generated(5)
     report = case.advice(planner, 60, requests_above_use(use_of(case, 0.2)))
     assert any(one.kind == "REQUESTS" for one in report.advice)

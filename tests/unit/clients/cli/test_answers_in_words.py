@@ -18,9 +18,10 @@ from trimtab.clients.cli.answers.page import print_answer
 from trimtab.clients.cli.blocks import AnswerPage
 from trimtab.clients.cli.fit import fit_blocks
 from trimtab.clients.cli.output import SafeConsole
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.terminal import print_page
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, planner_pb2
 
@@ -37,7 +38,7 @@ def documents() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def planner() -> PlannerAccess:
+def planner() -> PlannerClient:
     with open_planner(None) as opened:
         return opened
 
@@ -56,7 +57,7 @@ def printed(answer: PlanAnswer) -> str:
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda document: document["name"])
-def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, document: dict[str, Any]) -> None:
+def test_every_recorded_cluster_is_answered_in_words(planner: PlannerClient, document: dict[str, Any]) -> None:
     snapshot = build_snapshot(decode_objects(document["items"])).snapshot
     asked = request(document)
     response = planner.plan(snapshot, asked)
@@ -74,7 +75,7 @@ def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, doc
 
 @pytest.mark.parametrize("document", documents()[::3], ids=lambda document: document["name"])
 def test_every_pod_of_a_recorded_cluster_shows_what_keeps_it_from_each_node(
-    planner: PlannerAccess, document: dict[str, Any]
+    planner: PlannerClient, document: dict[str, Any]
 ) -> None:
     snapshot = build_snapshot(decode_objects(document["items"])).snapshot
     asked, view = request(document), ClusterView(snapshot)

@@ -41,8 +41,7 @@ from trimtab.clients.cli.blocks import (
 from trimtab.clients.cli.demo.burst import DemoBurst
 from trimtab.clients.cli.demo.evidence import Witness
 from trimtab.clients.cli.demo.loop import Crash, Story
-from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
-from trimtab.clients.cli.demo.verdict import compared_with_recorded, first_answer, judge
+from trimtab.clients.cli.demo.verdict import RecordedAnswers, compared_with_recorded, first_answer, judge
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.page import rendered

@@ -1,4 +1,4 @@
-"""Every refusal has its concrete cause from the snapshot."""
+"""Every refusal has its concrete cause from the snapshot. Also why claims get no devices."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.blocks import plain_text
-from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.causes import cause, device_cause, device_kinds
 from trimtab.clients.cli.explain.pods import ShownRefusal, explain_pod, pod_sentences
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import planner_pb2, reason_pb2
+from trimtab.v1.reason_pb2 import DeviceReason
 
 Reason = reason_pb2.PredicateReason
 
@@ -203,3 +204,24 @@ def test_a_volume_in_another_zone_is_named_with_its_zones() -> None:
     view = view_of(k8s.node("n1", zone="zone-a"), volume, claim, k8s.pod(claims=["data"]))
     told = "the volume of claim default/data is in zone-b or zone-c (topology.kubernetes.io/zone)"
     assert cause(view, pod_of(view, "default/p1"), "n1", Reason.VOLUME_ZONE_MISMATCH) == told
+
+
+FULL = planner_pb2.DeviceRefusal(claim="gpu", request="main", driver="d", pool="n1", reason=DeviceReason.IN_USE)
+OTHER = planner_pb2.DeviceRefusal(claim="gpu", request="main", driver="d", pool="n2", reason=DeviceReason.TAINTED)
+MISSING = planner_pb2.DeviceRefusal(claim="nic", detail="ResourceClaim a/b does not exist")
+
+
+def test_the_claim_the_request_and_the_pool_are_named() -> None:
+    assert device_cause([FULL, OTHER, MISSING]) == (
+        "claim gpu, request main: devices are in use in pool n1, "
+        "devices have taints that it does not tolerate in pool n2; claim nic: ResourceClaim a/b does not exist"
+    )
+    assert device_cause([]) == ""
+
+
+def test_nodes_whose_pools_refuse_for_the_same_reasons_are_alike() -> None:
+    other = planner_pb2.DeviceRefusal()
+    other.CopyFrom(FULL)
+    other.pool = "n3"
+    one, two = (planner_pb2.NodeFit(devices=[refusal]) for refusal in (FULL, other))
+    assert device_kinds(one) == device_kinds(two) != device_kinds(planner_pb2.NodeFit(devices=[MISSING]))

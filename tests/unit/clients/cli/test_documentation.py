@@ -166,7 +166,7 @@ def run(trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, line: st
 
 def with_few_plans(line: str) -> tuple[str, ...]:
     """Return options that leave out advice, or most of it, where no page shows it; .ci/run has them all."""
-    few = {"plan": ("--no-advice",), "advise": ("--most-plans", "20")}
+    few = {"plan": ("--no-advice",), "advise": ("--most-plans", "4")}
     return few.get(line.split()[1], ())
 
 

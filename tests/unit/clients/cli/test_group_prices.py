@@ -118,7 +118,7 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
     declared = (msgspec.convert(group("declared"), NodeGroup),)
     live = LivePrices(
         Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5, PricedMachine("m5.large", "b", ON_DEMAND): 0.75}),
-        cluster,
+        cluster.nodes,
     )
     expected = {"a": 0.5, "declared": 0.75, "t": 0.75, "unknown": 9.0}
     assert known_prices(live(declared, status), status) == expected
@@ -128,7 +128,7 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
 
 def test_nodes_of_a_live_cluster_are_read_only_until_all_prices_are_known() -> None:
     cluster = CountedNodeReads()
-    live = LivePrices(Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), cluster)
+    live = LivePrices(Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), cluster.nodes)
     declared = (msgspec.convert(group("a"), NodeGroup),)
     assert known_prices(live(declared, None), None) == {}
     cluster.found = [msgspec.convert(node("n1", "a", **{TYPE: "m5.large"}), Node)]

@@ -1,12 +1,16 @@
-"""Messages of the commands: each once, in one wording, complete, aggregated where many items have one cause."""
+"""Messages of the commands: each once, in one wording, complete, aggregated where many items have one cause. Nothing in
+the input controls the terminal, while our own colours do.
+"""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.output import Format, SafeConsole, note
 from trimtab.clients.cli.printing import print_document
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
@@ -156,3 +160,21 @@ def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: P
         assert "counts as not found, because the input has no ReplicaSet" not in said
     some = listed(tmp_path, k8s.node("n1"), k8s.stateful_set("db"), k8s.pod("web-0", node="n1", owner=web))
     assert "1 pod has a ReplicaSet as controller" in trimtab("plan", "--no-advice", some, *NOW).err
+
+
+def test_a_name_in_a_table_cannot_control_the_terminal_but_colours_can() -> None:
+    stream = io.StringIO()
+    console = SafeConsole(file=stream, force_terminal=True, color_system="standard", width=80, highlight=False)
+    table = Table("node")
+    table.add_row("\x1b[2J\x9bevil")
+    console.print("[red]\x1b]0;title[/red]")
+    console.print(table)
+    text = stream.getvalue()
+    assert "\x1b[31m\\x1b]0;title\x1b[0m" in text
+    assert "\\x1b[2J\\x9bevil" in text
+    assert "\x1b[2J" not in text
+
+
+def test_a_name_in_a_note_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    note("node \x1b[2J")
+    assert capsys.readouterr().err == "note: node \\x1b[2J\n"

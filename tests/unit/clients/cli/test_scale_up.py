@@ -1,4 +1,6 @@
-"""`trimtab plan` and `trimtab explain` on scale-up: which groups grow, at what cost and why, and what stays pending."""
+"""`trimtab plan` and `trimtab explain` on scale-up: which groups grow, at what cost and why, and what stays pending.
+What a gang lacks is one sentence.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,11 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.builders.gangs import GangRow, gang_snapshot, members
+from tests.builders.kubernetes import node, node_group
+from tests.builders.scale_up import plan_message
+from trimtab.clients.cli.answers.scale_up import gang_of, gang_sentence, lacking_lines
+from trimtab.clients.cluster_view import ClusterView
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
 SPOT = [{"key": "spot", "operator": "Exists"}]
@@ -220,3 +227,26 @@ def test_a_cluster_whose_groups_are_all_at_zero_has_a_plan_and_one_without_group
     assert nothing.code != 0
     assert "there is no Node and no NodeGroup in the input; export nodes too" in nothing.err
     assert "there is no Node in the input" in trimtab("explain", listed(tmp_path, group("small"), *pods), "fit").err
+
+
+GROUP = node_group("a", 0, 3, target=0, template=node("t", "4"))
+
+
+def test_a_sentence_says_what_each_gang_lacks() -> None:
+    message = gang_snapshot([GangRow("big", 8), GangRow("ok", 2)], members("big", 8, "2"), members("ok", 2, "2"), GROUP)
+    decision = plan_message(message).decision
+    assert list(lacking_lines(decision, every=False)) == [
+        "1 gang can start whole: 2 pods, 2 of them on new nodes.",
+        "Gang default/big gets no places: 2 of 8 pods that it needs have no place: a would help and is at the maximum "
+        "size (MAX_SIZE_REACHED).",
+    ]
+
+
+def test_a_pod_is_explained_with_its_gang() -> None:
+    message = gang_snapshot([GangRow("ok", 2)], members("ok", 2, "2"), GROUP)
+    view, decision = ClusterView(message), plan_message(message).decision
+    pod = view.pod("default/ok-001")
+    assert pod is not None
+    gang = gang_of(view, pod, decision)
+    assert gang is not None
+    assert gang_sentence(gang) == "default/ok can start whole: 2 of at least 2 pods have places."

@@ -1,6 +1,9 @@
-"""A whole cluster behind a fake API server: when it is known, and the errors if it cannot be."""
+"""A whole cluster behind a fake API server: when it is known, and the errors if it cannot be. An open watch is ended
+from any thread, at any time.
+"""
 
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +20,7 @@ from tests.builders.expanded_snapshot import expand
 from tests.builders.live_snapshots import QUICK, cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.live.cluster import LiveCluster
+from trimtab.clients.live.lists import WatchStream
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
 from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
@@ -339,3 +343,15 @@ def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatc
         until(lambda: "CapacityBuffer" not in cluster.absent)
         # Its PodTemplate is missing, which the request reports.
         assert asked(cluster) == {"CapacityBuffer/default/late": 0}
+
+
+@pytest.mark.parametrize("is_closed_before", [False, True], ids=["while it is open", "once its socket is closed"])
+def test_a_watch_can_be_ended_whether_its_reader_has_closed_the_connection_or_not(is_closed_before: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        response = urllib3.HTTPResponse(preload_content=False, sock_shutdown=ours.shutdown, connection=ours)
+        if is_closed_before:
+            ours.close()
+        stream = WatchStream(response, 0.0, lambda _: iter(()))
+        stream.close()
+        assert list(stream) == []

@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes, deployment
+from trimtab.clients.load.bursts import Around, InUseError, LoadSettings, MeasuredBurst, PodTimes, deployment, run
 from trimtab.clients.load.cluster import LoadedCluster
-from trimtab.clients.load.run import Around, InUseError, run
 from trimtab.common.kubernetes.connection import ApiRequest
 from trimtab.common.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
 

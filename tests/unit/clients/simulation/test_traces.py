@@ -15,9 +15,8 @@ from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
-from trimtab.clients.simulation.traces.arrivals import Arrival, read_arrivals
+from trimtab.clients.simulation.traces.arrivals import Arrival, TracedObjects, read_arrivals
 from trimtab.clients.simulation.traces.simkube import read_simkube
-from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 
 Json = dict[str, Any]
 

@@ -1,14 +1,27 @@
-"""Which annotations are written: only the plan's nodes are protected, and annotations of others are never touched."""
+"""Which annotations are written: only the plan's nodes are protected, and annotations of others are never touched. Also
+the settings of steering's plans, as the planner reads them, and what becomes of each node.
+"""
 
 from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.steering.marks import NodeMarks, Write, clean, ours, writes
+from trimtab.clients.steering.marks import (
+    NodeMarks,
+    Write,
+    clean,
+    nodes_to_keep,
+    nodes_to_release,
+    ours,
+    settings_to_steer,
+    writes,
+)
 from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
 from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.common.kubernetes.signals.ours import STEERED
+from trimtab.planner.model.settings.scale_down import resolve_scale_down
+from trimtab.v1 import plan_pb2
 
 KEY = SCALE_DOWN_DISABLED.key
 NAMES = [f"n{i}" for i in range(6)]
@@ -107,3 +120,28 @@ def test_another_autoscaler_gets_its_own_annotation_in_place_of_the_old_one() ->
     assert writes([NodeMarks("n", "u", ours(KEY))], {"n"}, DO_NOT_DISRUPT.key) == [
         Write("n", "u", ours(DO_NOT_DISRUPT.key))
     ]
+
+
+def test_nodes_that_could_not_go_are_checked_again_in_the_next_plan() -> None:
+    given = plan_pb2.PlanSettings()
+    given.scale_down.utilization_threshold = 0.6
+    assert resolve_scale_down(given).recheck_timeout_ns > 0
+    settings = resolve_scale_down(settings_to_steer(given))
+    assert settings.recheck_timeout_ns == 0
+    assert settings == resolve_scale_down(settings_to_steer(settings_to_steer(given)))
+    assert not given.scale_down.HasField("unremovable_node_recheck_timeout")
+
+
+def test_a_time_that_is_set_is_kept() -> None:
+    given = plan_pb2.PlanSettings()
+    given.scale_down.unremovable_node_recheck_timeout.FromSeconds(30)
+    assert settings_to_steer(given) == given
+
+
+def test_only_nodes_of_the_first_wave_are_released() -> None:
+    answer = plan_pb2.PlanResponse()
+    answer.nodes.add(node="now", wave=1, fate=plan_pb2.NodeFate.GOES_NOW)
+    answer.nodes.add(node="later", wave=2, fate=plan_pb2.NodeFate.GOES_LATER)
+    answer.nodes.add(node="used", fate=plan_pb2.NodeFate.STAYS)
+    assert nodes_to_release(answer) == {"now"}
+    assert nodes_to_keep(answer) == {"later", "used"}

@@ -1,12 +1,18 @@
-"""The demo's evidence notices everything that can go wrong."""
+"""The demo's evidence notices everything that can go wrong. The Cluster Autoscaler's recorded answers are shown only
+for the input that they were recorded for.
+"""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.demo import ready, shot
+from trimtab.clients.cli.demo.command import Chapter, generated_chapter, recorded_chapter
 from trimtab.clients.cli.demo.evidence import HARD_TAINT, ClusterPicture, Witness, complaints, moved
+from trimtab.clients.cli.demo.verdict import recorded_answers
 
 
 def budget(**spec: Any) -> dict[str, Any]:
@@ -96,3 +102,25 @@ def test_pods_that_go_or_are_not_ready_do_not_count_as_healthy(pod: dict[str, An
 def test_a_budget_that_was_broken_before_is_not_held_against_the_drain() -> None:
     before = shot(ready("a", "n1"), budget(minAvailable=5))
     assert violations(before, [before]) == []
+
+
+@pytest.fixture(params=[recorded_chapter, generated_chapter])
+def chapter(request: pytest.FixtureRequest, tmp_path: Path) -> Chapter:
+    built: Chapter = request.param(tmp_path)
+    return built
+
+
+def test_the_answers_belong_to_the_clusters_of_the_demo(chapter: Chapter) -> None:
+    found = recorded_answers(chapter.files[0])
+    assert found is not None, "record again: tests/parity/cluster_autoscaler_oracle/demo.py"
+    assert 0 < found.first_count <= found.best_count
+    assert found.runs == 100
+
+
+def test_no_answer_is_shown_beside_another_input(chapter: Chapter) -> None:
+    file = chapter.files[0]
+    listed = json.loads(file.read_bytes())
+    node = next(item for item in listed["items"] if item["kind"] == "Node")
+    node["status"]["allocatable"]["cpu"] = "1"
+    file.write_text(json.dumps(listed))
+    assert recorded_answers(file) is None

@@ -1,5 +1,5 @@
 """A redacted recording keeps which devices, claims and groups of pods belong together, and what expressions read, but
-no name of a cluster.
+no name of a cluster. Nor do names of NodePools stay, and what they ask of plans.
 """
 
 from pathlib import Path
@@ -8,9 +8,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import device_objects as dra
+from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as gangs
 from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.common.objects.devices.extended_resources import IMPLICIT
 from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
@@ -97,3 +99,24 @@ def test_pods_stay_in_their_groups(tmp_path: Path) -> None:
     assert named == {name for name, group in groups.items() if not group.problem}
     assert sorted(group.min_count for group in groups.values()) == [0, 0, 2]
     assert [group.problem for group in groups.values() if group.problem] == ["redacted"]
+
+
+def test_no_name_of_a_pool_is_left_in_a_redacted_recording(tmp_path: Path) -> None:
+    pools = [
+        kp.node_pool("secretpool", [kp.requirement("secretkey", "In", "secretvalue")], weight=3, limits={"cpu": "9"}),
+        kp.node_pool(
+            "secretother", taints=["secrettaint=secretvalue:NoSchedule"], startup_taints=["secretstart:NoExecute"]
+        ),
+    ]
+    objects = [k8s.namespace(), *pools, kp.pool_node("secretnode", "secretpool")]
+    built = build_snapshot(decode_objects(objects))
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    with RecordingWriter(plain) as writer:
+        writer.write(built.snapshot)
+        writer.write(plan_pb2.PlanRequest(settings=built.settings))
+    redact_file(plain, redacted)
+    with redacted.open("rb") as opened:
+        frames = [frame.SerializeToString() for frame in RecordingReader(str(redacted), opened)]
+    assert len(frames) >= 2
+    left = [frame[at - 20 : at + 30] for frame in frames if (at := frame.find(b"secret")) >= 0]
+    assert left == []

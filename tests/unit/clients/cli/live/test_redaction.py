@@ -74,10 +74,24 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
     return found
 
 
+def frames_of(path: Path) -> list[recording_pb2.RecordingFrame]:
+    with path.open("rb") as opened:
+        return list(RecordingReader(str(path), opened))
+
+
 def answer_of(path: Path) -> plan_pb2.PlanResponse:
     """Return the last answer of a recording."""
-    with path.open("rb") as opened:
-        return list(RecordingReader(str(path), opened))[-1].response
+    return frames_of(path)[-1].response
+
+
+def redacted_of(
+    folder: Path, rounds: list[SnapshotUpdate], wanted: plan_pb2.PlanSettings | None = None
+) -> tuple[Path, Path]:
+    """Record rounds and redact the recording; return both files."""
+    plain, redacted = folder / "plain.trimtab", folder / "redacted.trimtab"
+    recorded(plain, rounds, wanted or plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    return plain, redacted
 
 
 def a_cluster() -> snapshot_pb2.ClusterSnapshot:
@@ -163,9 +177,7 @@ def test_plans_with_prices_are_what_they_were_and_all_prices_are_others(
 
 
 def test_prices_that_the_planner_assumes_stay(tmp_path: Path) -> None:
-    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [SnapshotUpdate(a_cluster(), None)], plan_pb2.PlanSettings())
-    redact_file(plain, redacted)
+    plain, redacted = redacted_of(tmp_path, [SnapshotUpdate(a_cluster(), None)])
     before, after = answer_of(plain).summary, answer_of(redacted).summary
     assert before.assumption
     assert before == after
@@ -190,11 +202,8 @@ def test_requirements_on_custom_labels_hold_without_their_names(tmp_path: Path) 
     affinity = k8s.node_affinity([("secret.example/pool", "In", ["x"])])
     group = k8s.node_group("g", 0, 9, nodes=["n1", "n2"])
     snapshot = k8s.snapshot_of(nodes, k8s.pods_of(web, 2, node="n1", affinity=affinity), web, group, k8s.namespace())
-    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
-    redact_file(plain, redacted)
-    with redacted.open("rb") as opened:
-        answer = list(RecordingReader(str(redacted), opened))[-1].response
+    _, redacted = redacted_of(tmp_path, [SnapshotUpdate(snapshot, None)])
+    answer = answer_of(redacted)
     assert [node.assumption.pods_to_move_count for node in answer.scale_down.unneeded].count(2) == 1, (
         "its pods fit a like node"
     )
@@ -213,8 +222,7 @@ def test_a_state_from_before_the_recording_stays_in_it_without_names(tmp_path: P
     state.scale_down.ClearField("opaque")
     recorded(plain, changed(a_cluster()), plan_pb2.PlanSettings(), state)
     redact_file(plain, redacted)
-    with redacted.open("rb") as opened:
-        frames = list(RecordingReader(str(redacted), opened))
+    frames = frames_of(redacted)
     (time_ns,) = set(np.frombuffer(frames[1].request.state.scale_down.unneeded.time_ns, "<i8").tolist())
     assert frames[1].request.now.ToNanoseconds() - time_ns == (1_790_000_000 - 1_780_000_000) * 10**9
     assert not any(b"node-a" in frame.SerializeToString() for frame in frames)
@@ -222,9 +230,7 @@ def test_a_state_from_before_the_recording_stays_in_it_without_names(tmp_path: P
 
 
 def test_a_redacted_recording_tells_no_name(tmp_path: Path) -> None:
-    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, changed(a_cluster()), plan_pb2.PlanSettings())
-    redact_file(plain, redacted)
+    _, redacted = redacted_of(tmp_path, changed(a_cluster()))
     whole = b""
     with redacted.open("rb") as opened:
         reader = RecordingReader(str(redacted), opened)
@@ -241,11 +247,8 @@ WORDS = st.text(st.sampled_from("-._/09AZaz"), max_size=5)
 
 
 def test_redacted_nodes_have_readable_names_in_their_order(tmp_path: Path) -> None:
-    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [SnapshotUpdate(a_cluster(), None)], plan_pb2.PlanSettings())
-    redact_file(plain, redacted)
-    with redacted.open("rb") as opened:
-        frames = list(RecordingReader(str(redacted), opened))
+    _, redacted = redacted_of(tmp_path, [SnapshotUpdate(a_cluster(), None)])
+    frames = frames_of(redacted)
     (snapshot,) = [frame.snapshot for frame in frames if frame.HasField("snapshot")]
     assert [node.name for node in snapshot.nodes] == ["node-1", "node-2", "node-3", "node-4"]
     (answer,) = [frame.response for frame in frames if frame.HasField("response")]
@@ -343,11 +346,8 @@ def test_integers_of_labels_are_hidden_where_a_selector_compares_them_too(tmp_pa
     group = k8s.node_group("g", 0, 9, nodes=[one["metadata"]["name"] for one in nodes[:2]])
     pods = k8s.pods_of(web, 2, node="n7654322", affinity=affinity)
     snapshot = k8s.snapshot_of(nodes, pods, web, group, k8s.namespace())
-    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
-    redact_file(plain, redacted)
-    with redacted.open("rb") as opened:
-        frames = list(RecordingReader(str(redacted), opened))
+    _, redacted = redacted_of(tmp_path, [SnapshotUpdate(snapshot, None)])
+    frames = frames_of(redacted)
     whole = b"".join(frame.SerializeToString() for frame in frames)
     for secret in (b"123456789012", b"7654321", b"7654322", b"7654329"):
         assert secret not in whole
@@ -378,11 +378,9 @@ def test_no_string_of_a_cluster_is_in_its_redacted_recording(
     limit = plan_pb2.ResourceLimit(resource="memory", minimum=1, nodes=nodes)
     wanted = plan_pb2.PlanSettings(planner=plan_pb2.PlannerSettings(limits=[limit]))
     folder = tmp_path_factory.mktemp("secrets")
-    recorded(folder / "plain", [SnapshotUpdate(snapshot, None)], wanted)
-    redact_file(folder / "plain", folder / "redacted")
-    assert differences(folder / "redacted") == []
-    with (folder / "redacted").open("rb") as opened:
-        frames = list(RecordingReader("redacted", opened))
+    _, redacted = redacted_of(folder, [SnapshotUpdate(snapshot, None)], wanted)
+    assert differences(redacted) == []
+    frames = frames_of(redacted)
     text = "\n".join(str(frame) for frame in frames) + "".join(str(frame.snapshot.pods.names) for frame in frames)
     for secret in (*secrets, *(part for one in secrets for part in one.split("/"))):
         assert secret not in text, secret
@@ -396,9 +394,7 @@ def test_decisions_over_random_clusters_are_what_they_were(
     folder = tmp_path_factory.mktemp("redacted")
     after = data.draw(changes(cluster))
     rounds = [SnapshotUpdate(write(cluster), None), SnapshotUpdate(None, write_delta(cluster, after))]
-    recorded(folder / "plain.trimtab", rounds, plan_pb2.PlanSettings())
-    redact_file(folder / "plain.trimtab", folder / "redacted.trimtab")
-    assert differences(folder / "redacted.trimtab") == []
+    assert differences(redacted_of(folder, rounds)[1]) == []
 
 
 def test_a_recording_whose_indices_lead_nowhere_is_refused_and_leaves_no_copy(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
-from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, RoundsRecorder, read_rounds
 from trimtab.clients.cli.prices import PricedMachine, Prices, node_prices
@@ -93,18 +92,8 @@ def times_of(rounds: Sequence[Recorded]) -> list[float]:
     return [one.request.now.ToMilliseconds() / 1000 for one in rounds]
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("history") / "shop.trimtab"
-
-
-@pytest.fixture(scope="module")
-def simulation(path: Path) -> ClusterSimulation:
-    return recorded(path, scenario())
-
-
-def test_every_sample_is_what_a_count_of_its_round_gives(path: Path, simulation: ClusterSimulation) -> None:
-    history, rounds = read_history(path), rounds_of(path)
+def test_every_sample_is_what_a_count_of_its_round_gives(recording: Path, simulation: ClusterSimulation) -> None:
+    history, rounds = read_history(recording), rounds_of(recording)
     assert history.round_count == len(rounds) == simulation.round_count
     assert any(one.update.delta is not None for one in rounds)
     expected = counted_rounds(rounds)
@@ -113,8 +102,8 @@ def test_every_sample_is_what_a_count_of_its_round_gives(path: Path, simulation:
         assert len({one[name] for one in expected}) > 1, f"{name} is always the same"
 
 
-def test_figures_are_sums_over_the_time_between_rounds(path: Path, simulation: ClusterSimulation) -> None:
-    history, rounds = read_history(path), rounds_of(path)
+def test_figures_are_sums_over_the_time_between_rounds(recording: Path, simulation: ClusterSimulation) -> None:
+    history, rounds = read_history(recording), rounds_of(recording)
     times, counts = times_of(rounds), counted_rounds(rounds)
     node_s = money_s = 0.0
     for one, begin_s, end_s in zip(counts, times, times[1:], strict=False):
@@ -128,8 +117,8 @@ def test_figures_are_sums_over_the_time_between_rounds(path: Path, simulation: C
     assert summary["slackMoney"] == pytest.approx(of_simulation["slackMoney"], rel=0.05)
 
 
-def test_decisions_and_drains_are_those_of_the_simulation(path: Path, simulation: ClusterSimulation) -> None:
-    result = read_history(path).result
+def test_decisions_and_drains_are_those_of_the_simulation(recording: Path, simulation: ClusterSimulation) -> None:
+    result = read_history(recording).result
     of_simulation = simulation.decisions.entries
     found = [{name: one[name] for name in one if name not in ("again", "last")} for one in result["decisions"]]
     assert [one for one in found if one["kind"] != "no room"] == of_simulation != []
@@ -241,8 +230,8 @@ def rewritten(path: Path, to: Path, chosen: Sequence[int]) -> Path:
     ],
 )
 def test_rounds_that_do_not_follow_each_other_are_refused(
-    path: Path, simulation: ClusterSimulation, tmp_path: Path, frames: Sequence[int], told: str
+    recording: Path, simulation: ClusterSimulation, tmp_path: Path, frames: Sequence[int], told: str
 ) -> None:
     assert simulation.round_count > 2
     with pytest.raises(UsageError, match=told):
-        read_history(rewritten(path, tmp_path / "x.trimtab", frames))
+        read_history(rewritten(recording, tmp_path / "x.trimtab", frames))

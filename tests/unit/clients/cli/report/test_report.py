@@ -233,9 +233,11 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recorded") / "monday.trimtab"
-    recorded(path, scenario())
+def tuesday(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """Return a recording that begins a day after the other one and is half as long."""
+    path = tmp_path_factory.mktemp("recorded") / "tuesday.trimtab"
+    day_after = datetime.fromtimestamp(read_history(recording).result["scenario"]["begin"] + 86_400, UTC)
+    recorded(path, scenario(duration="30m", start=day_after.isoformat()))
     return path
 
 
@@ -300,30 +302,21 @@ def test_a_price_file_prices_a_recording(trimtab: Run, tmp_path: Path) -> None:
     assert "node-hours 1.0 cost 0.25" in page.text
 
 
-def test_recordings_are_overlaid(trimtab: Run, tmp_path: Path, recording: Path) -> None:
-    other = tmp_path / "tuesday.trimtab"
-    recorded(other, scenario(duration="30m"), slack_rate=0.0)
-    page = page_of(trimtab, tmp_path, recording, other)
-    nodes = page.figures()[0]["data"]
-    assert [trace["name"] for trace in nodes] == ["monday", "tuesday"]
+def test_recordings_of_different_days_are_overlaid_by_date_or_if_asked_for_from_their_starts(
+    trimtab: Run, tmp_path: Path, recording: Path, tuesday: Path
+) -> None:
+    out = tmp_path / "out.html"
+    page = page_of(trimtab, tmp_path, recording, tuesday)
+    assert [trace["name"] for trace in page.figures()[0]["data"]] == ["monday", "tuesday"]
     assert "Decisions, tuesday" in page.text
-    hours = [f"{read_history(path).result['summary']['nodeHours']:.1f}" for path in (recording, other)]
+    hours = [f"{read_history(path).result['summary']['nodeHours']:.1f}" for path in (recording, tuesday)]
     assert f"Figures monday tuesday node-hours {' '.join(hours)} cost" in page.text.replace(
         "Figures Figures", "Figures"
     )
-
-
-def test_recordings_of_different_days_are_overlaid_from_their_starts_where_that_is_asked_for(
-    trimtab: Run, tmp_path: Path, recording: Path
-) -> None:
-    other, out = tmp_path / "tuesday.trimtab", tmp_path / "out.html"
-    day_after = datetime.fromtimestamp(read_history(recording).result["scenario"]["begin"] + 86_400, UTC)
-    recorded(other, scenario(duration="30m", start=day_after.isoformat()))
-    page = page_of(trimtab, tmp_path, recording, other)
     assert "overlaid by date and time (UTC). They are of different times: --from-start overlays them" in page.text
     starts = [trace["x"][0] for trace in page.figures()[0]["data"]]
     assert starts[0][:10] < starts[1][:10]
-    page = page_of(trimtab, tmp_path, recording, other, "--from-start")
+    page = page_of(trimtab, tmp_path, recording, tuesday, "--from-start")
     assert "They are overlaid by the time since the start of each." in page.text
     lines = [chart for chart in page.figures() if chart["data"][0]["name"] == "monday"]
     assert len(lines) >= 5

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.builders.right_sizes import SmallOffer, SmallPod, least_price, sized
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.rightsize.sizing import Bin, Sizing, SizingLimits, least_bins, read_headroom
+from trimtab.clients.planner_client import PlannerClient
 
 PRICE = st.integers(1, 20).map(lambda tenths: tenths / 10)
 OFFERS = st.lists(
@@ -21,7 +22,7 @@ POD = st.builds(SmallPod, st.integers(1, 30).map(lambda n: n * 100), st.integers
 
 
 @pytest.fixture(scope="module")
-def planner() -> Iterator[PlannerAccess]:
+def planner() -> Iterator[PlannerClient]:
     with open_planner(None) as opened:
         yield opened
 
@@ -29,7 +30,7 @@ def planner() -> Iterator[PlannerAccess]:
 @settings(max_examples=4, deadline=None)
 @given(offers=OFFERS, pods=st.lists(POD, min_size=1, max_size=7))
 def test_pools_of_small_problems_cost_the_least_that_is_possible(
-    planner: PlannerAccess, offers: list[SmallOffer], pods: list[SmallPod]
+    planner: PlannerClient, offers: list[SmallOffer], pods: list[SmallPod]
 ) -> None:
     left, price = least_price(offers, pods)
     found = sized(planner, offers, pods)
@@ -41,7 +42,7 @@ def test_pools_of_small_problems_cost_the_least_that_is_possible(
 @settings(max_examples=40, deadline=None)
 @given(offers=OFFERS, pods=st.lists(POD, min_size=8, max_size=12))
 def test_pools_of_twelve_pods_cost_at_most_a_tenth_more_than_the_least_that_is_possible(
-    planner: PlannerAccess, offers: list[SmallOffer], pods: list[SmallPod]
+    planner: PlannerClient, offers: list[SmallOffer], pods: list[SmallPod]
 ) -> None:
     left, price = least_price(offers, pods)
     found = sized(planner, offers, pods)
@@ -75,27 +76,27 @@ def sizes(found: Sizing) -> dict[str, int]:
     return {group.machine.offer.key.instance_type: group.node_count for group in found.groups}
 
 
-def test_without_limits_pods_of_different_shapes_get_pools_of_their_own(planner: PlannerAccess) -> None:
+def test_without_limits_pods_of_different_shapes_get_pools_of_their_own(planner: PlannerClient) -> None:
     assert sizes(sized(planner, [BIG, SMALL, ODD], PODS)) == {"t0": 1, "t1": 1}
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, {"t2": 5}), (2, {"t0": 1, "t1": 1})])
-def test_at_most_so_many_pools(planner: PlannerAccess, most: int, expected: dict[str, int]) -> None:
+def test_at_most_so_many_pools(planner: PlannerClient, most: int, expected: dict[str, int]) -> None:
     assert sizes(sized(planner, [BIG, SMALL, ODD], PODS, SizingLimits(max_pools=most))) == expected
 
 
-def test_a_pool_below_its_least_size_is_given_up_if_that_is_cheaper(planner: PlannerAccess) -> None:
+def test_a_pool_below_its_least_size_is_given_up_if_that_is_cheaper(planner: PlannerClient) -> None:
     found = sized(planner, [BIG, SMALL, ODD], PODS, SizingLimits(min_nodes=3))
     assert all(count >= 3 for count in sizes(found).values())
     assert sizes(found) == {"t2": 5}
 
 
-def test_a_pool_has_at_most_so_many_nodes(planner: PlannerAccess) -> None:
+def test_a_pool_has_at_most_so_many_nodes(planner: PlannerClient) -> None:
     found = sized(planner, [BIG, SMALL], [SmallPod(1900, 1)] * 10, SizingLimits(max_nodes=2))
     assert sizes(found) == {"t0": 2, "t1": 2}
 
 
-def test_headroom_stays_free_on_each_node(planner: PlannerAccess) -> None:
+def test_headroom_stays_free_on_each_node(planner: PlannerClient) -> None:
     pods = [SmallPod(1000, 1)] * 8
     assert sizes(sized(planner, [BIG], pods)) == {"t0": 1}
     assert sizes(sized(planner, [BIG], pods, SizingLimits(read_headroom("10%")))) == {"t0": 2}
@@ -103,7 +104,7 @@ def test_headroom_stays_free_on_each_node(planner: PlannerAccess) -> None:
     assert sizes(sized(planner, [BIG], pods, SizingLimits(read_headroom("memory=50%")))) == {"t0": 1}
 
 
-def test_a_pod_that_fits_no_machine_is_said_and_all_others_have_a_place(planner: PlannerAccess) -> None:
+def test_a_pod_that_fits_no_machine_is_said_and_all_others_have_a_place(planner: PlannerClient) -> None:
     found = sized(planner, [SMALL], [SmallPod(1000, 1), SmallPod(9000, 1)])
     assert list(found.unplaced) == ["default/p1"]
     assert "a new node is too small" in found.unplaced["default/p1"]

@@ -48,7 +48,7 @@ def test_settings_are_compared_on_the_same_load(trimtab: Run, scenario: Path, tm
 def test_node_groups_have_the_prices_of_the_offerings_of_a_file(trimtab: Run, tmp_path: Path) -> None:
     scenario, offers, prices = tmp_path / "tiny.yaml", tmp_path / "offers.csv", tmp_path / "prices.csv"
     labels = "labels: {node.kubernetes.io/instance-type: m5.large}"
-    scenario.write_text(SCENARIO.replace("maxSize: 5, price: 0.5", f"maxSize: 5, zone: z1, {labels}"))
+    scenario.write_text(SCENARIO.replace("40m", "5m").replace("price: 0.5", f"zone: z1, {labels}"))
     offers.write_text("instance_type,cpu,memory_gib,zone,price\nm5.large,2,8,z1,0.25\n")
     prices.write_text("type,zone,price\nm5.large,z1,0.5\n")
 
@@ -117,6 +117,7 @@ def test_a_setting_that_the_planner_refuses_is_named_with_its_file_and_key(
 def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Test processes that run side by side have a terminal of 80 columns.
     monkeypatch.setenv("COLUMNS", "120")
+    scenario.write_text(SCENARIO.replace("40m", "2m"))
     values = ",".join(f"{60 * number}s" for number in range(1, 8))
     sweep = ("--sweep", f"scaleDown.unneededTime={values}", "--processes", 1)
     lines = trimtab("simulate", scenario, *sweep).out.splitlines()
@@ -128,6 +129,7 @@ def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path, monkeypatc
 
 
 def test_a_duration_of_a_sweep_is_written_as_in_a_settings_file(trimtab: Run, scenario: Path) -> None:
+    scenario.write_text(SCENARIO.replace("40m", "2m"))
     assert trimtab("simulate", scenario, "--sweep", "scaleDown.unneededTime=10m", "-o", "json").code == 0
 
 

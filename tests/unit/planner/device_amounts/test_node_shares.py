@@ -139,6 +139,12 @@ def test_two_sizes_fill_a_node_with_eight_partitioned_gpus(wanted: list[str], co
     assert len(fitting(snapshot, len(wanted))) == count
 
 
+def test_equal_pods_that_want_two_sizes_each_fill_a_node_where_no_others_want_partitions() -> None:
+    large, small = (partition(size).requests[0] for size in ("4g", "3g"))
+    both = DeviceClaim("", (replace(large, name="large"), replace(small, name="small")))
+    assert len(fitting(planned_with(mig_slices("a", 8), [both] * 9, ()), 9)) == 8
+
+
 def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
     """All mixtures of up to two of each size on two GPUs: planned by amounts, of those that the allocator gives."""
     slices = mig_slices("a", 2)

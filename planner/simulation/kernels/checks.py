@@ -1,6 +1,6 @@
 """Checks whether a pod fits a node, and why not. Nothing is changed. O(terms of the pod)."""
 
-from trimtab.planner.compiled.decorators import inlined_kernel, kernel, shared_kernel
+from trimtab.planner.compiled.decorators import inlined_kernel, shared_kernel
 from trimtab.planner.predicates.kernels import compose, resources
 from trimtab.planner.predicates.kernels.compose import ADMITTED
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
@@ -8,7 +8,6 @@ from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.order import STATIC
 from trimtab.planner.predicates.resources import DEVICES_FIT, RESOURCES_FIT
 from trimtab.planner.simulation.state import OPEN, SimulationState
-from trimtab.planner.snapshot.columns import Int64
 
 _NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
 _PINNED = int(NODE_AFFINITY.reason)
@@ -64,10 +63,3 @@ def failing(sim: SimulationState, pod: int, node: int) -> int:
         mask |= 1 << _NO_DEVICES
     mask |= compose.because(sim.counters, pod, pod_class, node)
     return mask
-
-
-@kernel
-def failing_everywhere(sim: SimulationState, pod: int, masks: Int64) -> None:
-    """Write `failing` of the pod on every node to `masks` : int64[N]. O(N x terms of the pod)."""
-    for node in range(len(masks)):
-        masks[node] = failing(sim, pod, node)

@@ -4,10 +4,10 @@ import pytest
 
 from tests.builders.columns import snapshot
 from tests.builders.fitting import node, pending, reasons
+from tests.builders.refusals import explain
 from tests.builders.rows import PodRow
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.explain import explain
 from trimtab.v1.snapshot_pb2 import PodPhase
 
 ROOM = {"cpu": 1000, "memory": 100, "pods": 3, "example.com/gpu": 2}

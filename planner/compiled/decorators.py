@@ -25,6 +25,7 @@ from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from trimtab.planner.compiled.by_reference import Reference, SharedKernel, shared_kernels
+from trimtab.planner.compiled.compiler import InnerCompiler, KernelCompiler
 from trimtab.planner.compiled.kernel_cache import keep
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -39,8 +40,9 @@ _FLAGS: dict[str, Any] = {
     "error_model": "numpy",
     "_nrt": False,
     "no_cfunc_wrapper": True,
+    "pipeline_class": KernelCompiler,
 }
-_NO_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True}
+_NO_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
 
 
 class _Inner:
@@ -141,7 +143,7 @@ def _widened(one: Any) -> Any:
 
 
 def _compiled(function: _F, **flags: Any) -> _F:
-    compiled: Any = numba.njit(**_FLAGS, **flags)(function)
+    compiled: Any = numba.njit(**_FLAGS | flags)(function)
     if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
         return function
     keep(compiled)

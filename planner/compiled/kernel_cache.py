@@ -30,6 +30,7 @@ import numba
 from numba.core import caching, config, dispatcher, event
 
 from trimtab.planner.compiled import shipped
+from trimtab.planner.compiled.compiler import LoadingContext
 from trimtab.planner.compiled.content import content_of
 
 try:
@@ -296,6 +297,9 @@ class _Impl(_IMPL_BASE):  # type: ignore[misc]
 
     def check_cachable(self, data: Any) -> bool:
         return not isinstance(self.locator, _Nowhere) and bool(super().check_cachable(data))
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        return super().rebuild(LoadingContext(target_context), payload)
 
 
 class _Cache(_BASE):  # type: ignore[misc]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.nodes import NO_POOL, eviction_ratings, pools_of_nodes, undisrupted_until_s
+from trimtab.planner.facts.nodes import NO_POOL, eviction_ratings, of_nodes, pools_of_nodes, undisrupted_until_s
 from trimtab.planner.facts.pdb import BudgetMembership, Exhausted, gang_budgets, with_gangs
 from trimtab.planner.facts.utilization import NodeUse, node_use
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
@@ -188,10 +188,9 @@ def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:
 
 def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     """Return for each pod whether the settings of its node's group keep Jobs on their nodes."""
-    by_group = [settings.of_group(group.id).job_pods_unmovable for group in snapshot.groups]
-    if not settings.general.job_pods_unmovable and not any(by_group):
+    of_node = of_nodes(snapshot, settings, lambda group: group.job_pods_unmovable)
+    if not settings.general.job_pods_unmovable and not of_node.any():
         return np.zeros(len(snapshot.pods.node), bool)
-    of_node = take_or(np.array(by_group, bool), snapshot.nodes.group, settings.general.job_pods_unmovable)
     return take_or(of_node, snapshot.pods.node, settings.general.job_pods_unmovable)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.labels import LabelIndex
+from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.model.settings import NODES, ResourceLimit, ScaleDownSettings
 from trimtab.planner.model.settings.node_budgets import EMPTY, UNDERUTILIZED, NodeDisruptionBudget
 from trimtab.planner.model.settings.schedules import is_active
@@ -131,7 +132,5 @@ def beyond(budgets: Iterable[ActiveNodeBudget], order: Int32, count: int) -> Boo
 
 def consolidation_of_nodes(snapshot: Snapshot, settings: ScaleDownSettings) -> UInt8:
     """Return the `Consolidation.Code` of each node. uint8[N]."""
-    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
-    codes = np.array([one.consolidation for one in [*of_groups, settings.general]], np.uint8)
-    found: UInt8 = codes[snapshot.nodes.group]
-    return found
+    codes: UInt8 = of_nodes(snapshot, settings, lambda group: int(group.consolidation)).astype(np.uint8)
+    return codes

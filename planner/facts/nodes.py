@@ -16,16 +16,18 @@ which the Cluster Autoscaler takes the limits of a new node from a node of its g
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL, UNREGISTERED
 from trimtab.common.kubernetes.signals.table import marks_leaving
 from trimtab.planner.facts.labels import codes_by_label_set
-from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
+from trimtab.planner.model.settings.scale_down import GroupScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo, NodeTraits, TaintSpec
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
@@ -219,3 +221,12 @@ def planned_traits(snapshot: Snapshot) -> Sequence[NodeTraits]:
         return traits
     groups = snapshot.nodes.group.tolist()
     return [with_limits(one, limits[group]) if group >= 0 else one for one, group in zip(traits, groups, strict=True)]
+
+
+def of_nodes(
+    snapshot: Snapshot, settings: ScaleDownSettings, setting: Callable[[GroupScaleDownSettings], float]
+) -> NDArray[Any]:
+    """Return a setting of each node: that of its node group, else the general one. O(G + N)."""
+    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
+    found: NDArray[Any] = np.array([setting(group) for group in [*of_groups, settings.general]])[snapshot.nodes.group]
+    return found

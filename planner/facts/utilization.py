@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.shares import device_shares
+from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.facts.readiness import GPU_SUFFIX, NO_GPU_YET, NOT_A_GPU_NODE, gpu_resource
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Float64, Int32, Snapshot
@@ -83,23 +84,16 @@ def measure(
 
 def is_used(snapshot: Snapshot, settings: ScaleDownSettings, utilization: Utilization) -> Bool:
     """Return for each node whether its utilization is above the threshold of its group. bool[N]."""
-    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
-    rows = [(one.utilization_threshold, one.gpu_utilization_threshold) for one in [*of_groups, settings.general]]
-    by_node = np.array(rows)[snapshot.nodes.group]
-    used: Bool = utilization.share > np.where(utilization.gpu, by_node[:, 1], by_node[:, 0])
+    usual = of_nodes(snapshot, settings, lambda group: group.utilization_threshold)
+    of_gpus = of_nodes(snapshot, settings, lambda group: group.gpu_utilization_threshold)
+    used: Bool = utilization.share > np.where(utilization.gpu, of_gpus, usual)
     return used
-
-
-def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
-    by_group = [settings.of_group(group.id).ignore_daemonsets_utilization for group in snapshot.groups]
-    out: Bool = np.array([*by_group, settings.general.ignore_daemonsets_utilization], bool)[snapshot.nodes.group]
-    return out
 
 
 def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _NotCounted:
     pods = snapshot.pods
     placed = pods.node >= 0
-    daemons_out = _daemons_left_out(snapshot, settings)
+    daemons_out = of_nodes(snapshot, settings, lambda group: group.ignore_daemonsets_utilization)
     out = np.zeros(len(placed), bool)
     if daemons_out.any():
         out |= ((pods.flags & FLAG_DAEMON) != 0) & take_or(daemons_out, pods.node, False)

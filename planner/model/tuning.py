@@ -231,8 +231,6 @@ EXCHANGE_POOL: Final = 24
 """Nodes that are tried in exchange for others."""
 TRIAL_WORK: Final = 128
 """What a trial counts as besides its pods, in the work of replacement."""
-LOST_SHARE: Final = 0.5
-"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
 FOLLOWED_NEW_NODES: Final = 256
 """New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
 WAVE_WORK_SHARES: Final = 2

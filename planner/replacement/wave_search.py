@@ -24,7 +24,6 @@ from trimtab.planner.model.tuning import (
     EXCHANGE_POOL,
     FOLLOWED_NEW_NODES,
     KEEPING_WORK,
-    LOST_SHARE,
     MOST_SUBSETS,
     REPAIRS,
     SET_SIZES,
@@ -269,7 +268,9 @@ class ReplacementWaves:
         self._sets = CandidateSets(
             context, self._candidates, self._surplus, self._use, self._limits, self.scale.most_leaving
         )
-        self._rooms = self._rooms_to_try()
+        self._allowed = self._room.copy()
+        if self.target is not None:
+            self._allowed[np.flatnonzero(self._is_candidate)] = False
 
     def _is_before_scale_down(self) -> bool:
         """Return whether scale-down's pods may still be on their nodes when the wave begins."""
@@ -301,22 +302,6 @@ class ReplacementWaves:
         first = context.budgets_later if self.waves else context.budgets_now
         disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
         return limits_of_wave(context, disruptions, self._removed, self._added, self._gone, self.scale.waves)
-
-    def _rooms_to_try(self) -> list[Bool]:
-        """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
-        of later waves. bool[N'] each."""
-        promising = self._is_candidate & (self._surplus > 0)
-        if self.target is not None:
-            others = self._room.copy()
-            others[np.flatnonzero(self._is_candidate)] = False
-            return [others]
-        is_last = self.scale.waves > 1 or len(self.waves) + 1 >= self.context.request.settings.max_waves
-        rooms = [self._room]
-        if not is_last and np.count_nonzero(promising) > max(map(len, self._sets.whole), default=0):
-            others = self._room.copy()
-            others[np.flatnonzero(promising)] = False
-            rooms.append(others)
-        return rooms
 
     def _new_bench(self, may_go: Bool) -> Bench:
         context, state = self.context, self.packer.simulation.state
@@ -366,24 +351,21 @@ class ReplacementWaves:
         self.trials += 1
         self._wave_trials += 1
         self.tried[leaving] = True
-        target, tries = self.target, list[tuple[JudgedWave | None, Int32]]()
-        if target is not None and len(target.group_of) <= FOLLOWED_NEW_NODES:
-            tries = [self._judged(leaving, room, target) for room in self._rooms]
-        if all(judged is None for judged, _ in tries):
-            tries += [self._judged(leaving, room, None) for room in self._rooms]
+        follows = self.target is not None and len(self.target.group_of) <= FOLLOWED_NEW_NODES
+        tries = [self._judged(leaving, self.target if follows else None)]
+        if follows and tries[0][0] is None:
+            tries.append(self._judged(leaving, None))
         spent = len(tries) * (TRIAL_WORK + int(context.pods.evictions[leaving].sum()))
         if any(judged is None or judged.trial.group_of for judged, _ in tries):
             spent += int(self._bench.may_add.astype(bool).sum())
         self._work -= spent
         self._wave_work -= spent
-        found = [one for one, _ in tries if one is not None]
-        best = max(found, key=lambda one: one.rank, default=None)
-        return best, tries[-1][1]
+        return tries[-1]
 
-    def _judged(self, leaving: Int32, room: Bool, target: Target | None) -> tuple[JudgedWave | None, Int32]:
-        """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
+    def _judged(self, leaving: Int32, target: Target | None) -> tuple[JudgedWave | None, Int32]:
+        """Try a set of nodes with the pods on nodes that stay or new ones."""
         context = self.context
-        trial = run_trial(self._bench, leaving, room, target)
+        trial = run_trial(self._bench, leaving, self._allowed, target)
         if len(trial.stuck):
             self.hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
             if trial.too_many:
@@ -398,7 +380,7 @@ class ReplacementWaves:
         if limit:
             self.broken = limit if value.saving > 0 or not self.broken else self.broken
             return None, leaving[:0]
-        rank = worth(context, value) - self._lost(trial) - self._least_saving_per_cost * value.cost
+        rank = worth(context, value) - self._least_saving_per_cost * value.cost
         if target is not None:
             rank = self._promise(target, trial, rank)
         return JudgedWave(trial, value, rank), leaving[:0]
@@ -421,14 +403,6 @@ class ReplacementWaves:
         later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - way.mismatch) * elsewhere
         lost = way.mismatch * max(moved - kept - elsewhere, 0.0)
         return (1 + way.early) * rank + share * later - lost
-
-    def _lost(self, trial: Trial) -> float:
-        """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
-        if len(self._rooms) == 1:
-            return 0.0
-        received = np.unique(trial.node[trial.node < len(self.fixed)])
-        could_leave = received[self._is_candidate[received]]
-        return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
 
     def _improved(self, best: JudgedWave, seen: set[bytes]) -> JudgedWave | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""

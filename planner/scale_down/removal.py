@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.node_limits import beyond
+from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
@@ -337,8 +338,7 @@ def waiting_ns(snapshot: Snapshot, settings: ScaleDownSettings, nodes: Int32, re
 
     ready : bool[N], as the Cluster Autoscaler counts it.
     """
-    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
-    rows = [(one.unneeded_time_ns, one.unready_time_ns) for one in [*of_groups, settings.general]]
-    times = np.array(rows, np.int64)[snapshot.nodes.group[nodes]]
-    needed: Int64 = np.where(ready[nodes], times[:, 0], times[:, 1])
+    unneeded = of_nodes(snapshot, settings, lambda group: group.unneeded_time_ns)
+    unready = of_nodes(snapshot, settings, lambda group: group.unready_time_ns)
+    needed: Int64 = np.where(ready, unneeded, unready)[nodes].astype(np.int64)
     return needed

@@ -27,5 +27,4 @@ room for a retry.
 Pods and nodes are numbered as in the snapshot, 0 to P-1 and 0 to N-1; virtual ones (recent evictions, placeholders;
 nodes that a node group would add) follow from P and N on. The node of a pod is `sim.pod_node[pod]`. To drain a node as
 upstream does: remove its pods, `cordon`, place them, `remove_from_topology`.
-`trimtab.planner.simulation.explain.explain(simulation, pod, node)` names reasons and short resources.
 """

@@ -48,7 +48,10 @@ class VirtualNodeColumns(NamedTuple):
 
 @by_reference(
     "failing",
-    "fits_counters",
+    "refusal_by_counters",
+    "look_like",
+    "move_node",
+    "move_residents",
     "place",
     "remove",
     "cordon",

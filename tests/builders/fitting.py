@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.builders.columns import snapshot
+from tests.builders.refusals import explain
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import LabelRequirement, PodRequirements, Selector
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
-from trimtab.planner.simulation.explain import explain
 from trimtab.planner.simulation.virtual_rows import VirtualRows
 from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator

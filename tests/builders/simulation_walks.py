@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.builders.fitting import HOST, ZONE, equals, node
 from tests.builders.growing import GrowingCluster, growing_cluster
+from tests.builders.refusals import explain, masks
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.predicates import resources
 from tests.reference.simulation import checks
@@ -15,7 +16,6 @@ from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, SpreadConstraint
 from trimtab.planner.predicates.order import REASONS, reasons_of
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.kernels import (
     cordon,
     failing,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.builders.messages import decode_snapshot
+from tests.builders.refusals import explain, masks
 from tests.parity.agreement import Verdict
 from trimtab.common.objects import InvalidInputError, build_snapshot, decode_objects
 from trimtab.planner.decisions.fit import check_fit
@@ -20,7 +21,6 @@ from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.round import Work
 from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import Simulation, build_simulation
-from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, template_of
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot

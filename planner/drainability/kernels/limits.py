@@ -8,6 +8,7 @@ a node needs all of that budget; or, where a wave may take its time, one disrupt
 
 from typing import NamedTuple
 
+from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
@@ -16,6 +17,7 @@ MIN_SIZE, MINIMUM, BLOCKED, NODE_BUDGET = 6, 9, 15, 27
 NOT_YET = 0
 
 
+@by_reference()
 class NodeLimits(NamedTuple):
     """What each node uses of limits if it leaves, and what is left of these."""
 

@@ -21,7 +21,7 @@ from trimtab.planner.predicates.counters import CounterNotes
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.kernels.compose import ADMITTED, FOR_GOOD, THIS_POD
 from trimtab.planner.simulation.kernels import failing, fits, mark, open_from_template, place, place_several, revert
-from trimtab.planner.simulation.kernels.checks import fits_locally
+from trimtab.planner.simulation.kernels.checks import fits_locally, refusal_by_counters
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64, UInt8
 
@@ -279,7 +279,7 @@ def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
     """Return how an open node refuses a pod: its class permanently, its class for now, only this pod, or not at all."""
     if not fits_locally(sim, pod_class, node):
         return FOR_GOOD
-    return compose.refusal(sim.counters, pod, pod_class, node)
+    return refusal_by_counters(sim, pod, pod_class, node)
 
 
 @copied_kernel

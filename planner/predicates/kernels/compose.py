@@ -147,10 +147,10 @@ is_unlike_its_class: Callable[[Counters, int], bool] = inlined_kernel(_FUNCTIONS
 prefetch_own: Callable[[Counters, int], None] = copied_kernel(_FUNCTIONS["prefetch_own"])
 """(counters, pod) Load what tells whether a pod is unlike its class into the processor's cache."""
 
-refusal: Callable[[Counters, int, int, int], int] = inlined_kernel(_FUNCTIONS["refusal"])
+refusal: Callable[[Counters, int, int, int], int] = copied_kernel(_FUNCTIONS["refusal"])
 """(counters, pod, pod_class, node) Return how a node refuses a pod: the most lasting way."""
 
-because: Callable[[Counters, int, int, int], int] = inlined_kernel(_FUNCTIONS["because"])
+because: Callable[[Counters, int, int, int], int] = copied_kernel(_FUNCTIONS["because"])
 """(counters, pod, pod_class, node) Return the mask `1 << PredicateReason.Code` of the predicates for which a node
 refuses a pod; 0 = none."""
 

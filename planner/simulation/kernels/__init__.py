@@ -1,6 +1,6 @@
 """The kernels with which other packages use a simulation; `trimtab.planner.simulation` describes each."""
 
-from trimtab.planner.simulation.kernels.checks import failing, failing_everywhere, fits
+from trimtab.planner.simulation.kernels.checks import failing, fits
 from trimtab.planner.simulation.kernels.moves import (
     close_node,
     cordon,
@@ -21,7 +21,6 @@ __all__ = [
     "cordon",
     "count_domains_of",
     "failing",
-    "failing_everywhere",
     "fill",
     "fits",
     "mark",

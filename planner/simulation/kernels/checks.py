@@ -1,13 +1,13 @@
 """Checks whether a pod fits a node, and why not. Nothing is changed. O(terms of the pod)."""
 
-from trimtab.planner.compiled.decorators import inlined_kernel, kernel, shared_kernel
+from trimtab.planner.compiled.decorators import inlined_kernel, shared_kernel
 from trimtab.planner.predicates.kernels import compose, resources
+from trimtab.planner.predicates.kernels.compose import ADMITTED
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.order import STATIC
 from trimtab.planner.predicates.resources import DEVICES_FIT, RESOURCES_FIT
 from trimtab.planner.simulation.state import OPEN, SimulationState
-from trimtab.planner.snapshot.columns import Int64
 
 _NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
 _PINNED = int(NODE_AFFINITY.reason)
@@ -25,9 +25,9 @@ def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
 
 
 @shared_kernel
-def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> bool:
-    """Return whether the dynamic predicates other than room admit the pod."""
-    return compose.refusal(sim.counters, pod, pod_class, node) == compose.ADMITTED
+def refusal_by_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
+    """Return how the dynamic predicates other than room refuse a pod on a node."""
+    return compose.refusal(sim.counters, pod, pod_class, node)
 
 
 @inlined_kernel
@@ -36,7 +36,7 @@ def fits(sim: SimulationState, pod: int, node: int) -> bool:
     if sim.pinned[pod] != -1 and sim.pinned[pod] != node:
         return False
     pod_class = sim.pod_class[pod]
-    return fits_locally(sim, pod_class, node) and fits_counters(sim, pod, pod_class, node)
+    return fits_locally(sim, pod_class, node) and refusal_by_counters(sim, pod, pod_class, node) == ADMITTED
 
 
 @shared_kernel
@@ -63,10 +63,3 @@ def failing(sim: SimulationState, pod: int, node: int) -> int:
         mask |= 1 << _NO_DEVICES
     mask |= compose.because(sim.counters, pod, pod_class, node)
     return mask
-
-
-@kernel
-def failing_everywhere(sim: SimulationState, pod: int, masks: Int64) -> None:
-    """Write `failing` of the pod on every node to `masks` : int64[N]. O(N x terms of the pod)."""
-    for node in range(len(masks)):
-        masks[node] = failing(sim, pod, node)

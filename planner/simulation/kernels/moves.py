@@ -53,21 +53,29 @@ def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     sim.pod_node[pod] = node if sign > 0 else NO_NODE
 
 
+@shared_kernel
+def move_node(sim: SimulationState, node: int, sign: int, stays: int) -> None:
+    """Let a node join the topology (sign 1) or leave it (sign -1): for the predicates that ignore a cordoned node
+    (stays 0), or for those that count it still (stays 1).
+    """
+    compose.move_node(sim.counters, node, sign, stays)
+
+
 @copied_kernel
 def _cordon(sim: SimulationState, node: int, sign: int) -> None:
-    compose.move_node(sim.counters, node, sign, _CORDONED_LEAVE)
+    move_node(sim, node, sign, _CORDONED_LEAVE)
     sim.node_state[node] = CORDONED if sign < 0 else OPEN
 
 
 @copied_kernel
 def _remove_from_topology(sim: SimulationState, node: int, sign: int) -> None:
-    compose.move_node(sim.counters, node, sign, _CORDONED_STAY)
+    move_node(sim, node, sign, _CORDONED_STAY)
     if has_residents(sim, node):
         move_residents(sim, node, sign)
     sim.node_state[node] = OUTSIDE if sign < 0 else CORDONED
 
 
-@inner_kernel
+@shared_kernel
 def look_like(sim: SimulationState, node: int, like: int) -> None:
     """Copy a template's columns from one node to another, which keeps its name. O(node sets + topology rows)."""
     sim.node_class[node] = sim.node_class[like]
@@ -77,7 +85,7 @@ def look_like(sim: SimulationState, node: int, like: int) -> None:
     compose.look_like(sim.counters, node, like)
 
 
-@inner_kernel
+@shared_kernel
 def move_residents(sim: SimulationState, node: int, sign: int) -> None:
     """Put the residents of a virtual node on it (sign 1), or take them off (sign -1)."""
     like = sim.virtual.opened_from[node]
@@ -101,16 +109,16 @@ def join(sim: SimulationState, node: int, template_node: int) -> None:
         look_like(sim, node, template_node)
         sim.virtual.opened_from[node] = template_node
     move_residents(sim, node, _JOIN)
-    compose.move_node(sim.counters, node, _JOIN, _CORDONED_LEAVE)
-    compose.move_node(sim.counters, node, _JOIN, _CORDONED_STAY)
+    move_node(sim, node, _JOIN, _CORDONED_LEAVE)
+    move_node(sim, node, _JOIN, _CORDONED_STAY)
     sim.node_state[node] = OPEN
 
 
 @inner_kernel
 def leave(sim: SimulationState, node: int) -> None:
     """Undo `join`."""
-    compose.move_node(sim.counters, node, _LEAVE, _CORDONED_LEAVE)
-    compose.move_node(sim.counters, node, _LEAVE, _CORDONED_STAY)
+    move_node(sim, node, _LEAVE, _CORDONED_LEAVE)
+    move_node(sim, node, _LEAVE, _CORDONED_STAY)
     move_residents(sim, node, _LEAVE)
     if sim.virtual.opened_from[node] >= 0:
         look_like(sim, node, sim.virtual.spare[0])
@@ -311,7 +319,7 @@ def fill(sim: SimulationState, node_of_pod: Int64) -> None:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
         if sim.node_state[node] == OPEN:
-            compose.move_node(sim.counters, node, _JOIN, _CORDONED_LEAVE)
+            move_node(sim, node, _JOIN, _CORDONED_LEAVE)
         if sim.node_state[node] <= CORDONED:
-            compose.move_node(sim.counters, node, _JOIN, _CORDONED_STAY)
+            move_node(sim, node, _JOIN, _CORDONED_STAY)
             move_residents(sim, node, _JOIN)

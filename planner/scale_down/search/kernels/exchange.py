@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
 from trimtab.planner.drainability.kernels.limits import all_may_leave
 from trimtab.planner.model.tuning import LOOKS_A_CHECK
+from trimtab.planner.predicates.kernels.compose import ADMITTED
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, unlink
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, revert
-from trimtab.planner.simulation.kernels.checks import fits_counters
+from trimtab.planner.simulation.kernels.checks import refusal_by_counters
 from trimtab.planner.simulation.state import OPEN, SimulationState
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
@@ -157,7 +158,7 @@ def node_to_clear(sim: SimulationState, problem: DrainProblem, moved: MovedPods,
             continue
         if sim.blocked[of_class, sim.node_class[node]] != 0:
             continue
-        kept_away = sim.local_class[of_class] == 0 and not fits_counters(sim, pod, of_class, node)
+        kept_away = sim.local_class[of_class] == 0 and refusal_by_counters(sim, pod, of_class, node) != ADMITTED
         one = widened(moved.first[node])
         while one >= 0:
             other, cost = widened(NOWHERE), widened(moved.dearness[one])

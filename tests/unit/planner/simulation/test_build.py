@@ -4,11 +4,11 @@ import numpy as np
 
 from tests.builders.columns import snapshot
 from tests.builders.fitting import HOST, equals, node
+from tests.builders.refusals import masks
 from tests.builders.rows import PodRow
 from trimtab.planner.model.values import AffinityTerm, HostPort, LabelRequirement, PodRequirements, RecentEviction
 from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.explain import masks
 from trimtab.planner.simulation.kernels import fits, place
 from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows, evicted_pods
 from trimtab.v1.snapshot_pb2 import LabelOperator

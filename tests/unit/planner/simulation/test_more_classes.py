@@ -10,6 +10,7 @@ from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import NAMESPACES
+from tests.builders.refusals import masks
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.simulation_walks import (
     SEEDS,
@@ -24,7 +25,6 @@ from tests.builders.simulation_walks import (
 )
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, TaintSpec, TolerationSpec
 from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
-from trimtab.planner.simulation.explain import masks
 from trimtab.planner.simulation.kernels import place
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import VirtualPod

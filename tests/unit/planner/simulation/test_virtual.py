@@ -10,6 +10,7 @@ from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import rows
+from tests.builders.refusals import masks
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.simulation_walks import (
     SEEDS,
@@ -27,7 +28,6 @@ from tests.builders.simulation_walks import (
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements
 from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
-from trimtab.planner.simulation.explain import masks
 from trimtab.planner.simulation.kernels import close_node, open_node, place, remove, revert
 from trimtab.planner.simulation.state import CLOSED, OPEN
 from trimtab.planner.simulation.virtual import with_virtual

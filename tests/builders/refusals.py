@@ -1,7 +1,6 @@
-"""Why a pod does not fit a node, for people and for CheckFit.
+"""Why a pod does not fit a node: all failing predicates in upstream's order, and the resources that are short.
 
-Contract: all failing predicates in upstream's order, and the names of the resources that are short. The pod must be on
-no node. Nothing is changed. O(terms of the pod) for one node; O(N x terms) for all.
+The pod must be on no node. Nothing is changed. O(terms of the pod) for one node; O(N x terms) for all.
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.predicates.resources import POD_ROOM
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.kernels import failing, failing_everywhere
+from trimtab.planner.simulation.kernels import failing
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 
@@ -42,6 +41,4 @@ def insufficient(simulation: Simulation, pod: int, node: int, mask: int) -> list
 
 def masks(simulation: Simulation, pod: int) -> Int64:
     """Return the mask `1 << reason` of all failing predicates on every node : int64[N]; 0 = fits. O(N x terms)."""
-    out = np.zeros(len(simulation.nodes.of), np.int64)
-    failing_everywhere(simulation.state, pod, out)
-    return out
+    return np.array([failing(simulation.state, pod, node) for node in range(len(simulation.nodes.of))], np.int64)

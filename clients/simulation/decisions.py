@@ -87,10 +87,10 @@ def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
     decision = done.answer.scale_up
     lost = ((one.node_group, one.reason) for one in decision.options if not one.chosen and one.reason)
     others = {group: reason_pb2.NodeGroupReason.Code.Name(reason) for group, reason in lost}
-    reasons = dict(sorted(others.items())[:MOST_NAMES])
+    reasons, pods_of = dict(sorted(others.items())[:MOST_NAMES]), on_new_nodes(decision)
     for split in decision.splits:
         if split.node_group in done.grown:
-            pods = on_new_nodes(decision)[split.node_group]
+            pods = pods_of[split.node_group]
             yield _growth(now_s, split, f"{len(pods)} pods", pods[:MOST_NAMES], reasons)
 
 

@@ -6,12 +6,11 @@ place first; deletions in progress before those that have ended. Cost: proportio
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, duration, maximum, percent, some
@@ -167,10 +166,13 @@ def _timestamp(now_ns: int) -> Timestamp:
     return found
 
 
-def _shares(nodes: Iterable[_ShownNode]) -> tuple[str, ...]:
+def _shares(nodes: Sequence[_ShownNode]) -> tuple[str, ...]:
     """Return what is requested of cpu and of memory on some nodes, in per cent."""
-    found = np.array([one.amounts for one in nodes], np.float64).reshape(-1, len(_SHARES), 2).sum(axis=0).tolist()
-    return tuple(percent(part / whole if whole else 0.0) for part, whole in found)
+    found = []
+    for at in range(len(_SHARES)):
+        part, whole = (sum(one.amounts[at][which] for one in nodes) for which in (0, 1))
+        found.append(percent(part / whole if whole else 0.0))
+    return tuple(found)
 
 
 def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, *, is_moving: bool) -> _ShownNode:

@@ -13,32 +13,20 @@ from trimtab.common.rpc.errors import errors_of_clients
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
 
-CACHE_BYTES = 2 << 30
-"""Memory that an in-process planner may use for states and parts of answers, beside its one base."""
-
 
 class InProcessLink:
     """A `CheckFitLink` (see `trimtab.clients.planner_client`)."""
 
-    def __init__(
-        self,
-        compares: bool = False,
-        around_first: Callable[[], AbstractContextManager[None]] = nullcontext,
-        cache_bytes: int = CACHE_BYTES,
-    ) -> None:
-        """Load the planner. compares : deltas are relative to the last whole snapshot, instead of to the last answer;
-        around_first : entered for the first call, which loads or compiles kernels.
-        """
+    def __init__(self, around_first: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        """Load the planner. around_first : entered for the first call, which loads or compiles kernels."""
         with collection_rare():
             from opentelemetry.metrics import NoOpMeterProvider
 
             from trimtab.planner.decisions.table import TABLE, codes
             from trimtab.planner.service.request_handler import Caller, RequestHandler
-            from trimtab.planner.service.version_cache import LatestCache, WholeCache
 
-            cache = (WholeCache if compares else LatestCache)(cache_bytes)
             meter = NoOpMeterProvider().get_meter("planner")
-            self._handler = RequestHandler(meter, cache, log_decisions=False)
+            self._handler = RequestHandler(meter, None, log_decisions=False)
         self._decisions = codes(TABLE)
         self._caller = Caller()
         self._around_first = around_first

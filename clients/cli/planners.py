@@ -29,7 +29,7 @@ def open_planner(address: str | None, settings: Path | None = None) -> Iterator[
         # The service logs each decision; a command prints the decision itself, but not why one failed.
         if not (is_quiet() and structlog.is_configured()):
             configure_logging("error", terminal_format())
-    with _settings_failures(settings), _opened(address, compares=True) as link:
+    with _settings_failures(settings), _opened(address) as link:
         yield _NotingPlanner(link)
 
 
@@ -57,17 +57,17 @@ def open_link(address: str | None) -> Iterator[PlannerLink]:
     """Open a planner for sessions of several rounds: at `address` ("host:port"), or for None one in this process, which
     keeps bases of deltas.
     """
-    with _opened(address, compares=False) as link:
+    with _opened(address) as link:
         yield link
 
 
 @contextmanager
-def _opened(address: str | None, compares: bool) -> Iterator[CheckFitLink]:
+def _opened(address: str | None) -> Iterator[CheckFitLink]:
     if address is None:
         from trimtab.clients.in_process_planner import InProcessLink
 
         with stderr_console().status("loading the planner …"):
-            link = InProcessLink(compares, _compiling_shown)
+            link = InProcessLink(_compiling_shown)
         yield link
         return
     with address_failures(address), GrpcLink(address) as connected:

@@ -29,7 +29,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth, GrowthNeed
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
-from trimtab.planner.snapshot.caches import UNCACHED, WRITE_ALWAYS
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -86,7 +86,7 @@ def plan_with_failures(
     whole, note = with_missing_members(snapshot)
     if whole is not snapshot:
         # Nothing kept with the snapshot, or under its version, is of this one.
-        work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
+        work = work._replace(cache=UNCACHED)
     planned = _planned(whole, request, state, work, table)
     planned.answer.summary.notes.extend([note] if note else [])
     return planned

@@ -13,9 +13,8 @@ from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, Gro
 from trimtab.planner.simulation.inputs import NO_TEMPLATES, TemplateRequestsKey, template_requests
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
-from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey, depend_on_everything
 from trimtab.planner.snapshot.columns import Snapshot
-from trimtab.planner.snapshot.recorded_reads import depend_on_everything
 from trimtab.v1 import plan_pb2 as pb
 
 

@@ -54,10 +54,9 @@ from trimtab.planner.simulation.virtual_rows import (
     amounts_of,
     template_of,
 )
-from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey, depend_on_everything
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
-from trimtab.planner.snapshot.recorded_reads import depend_on_everything
 from trimtab.planner.snapshot.references import NONE, take_or
 
 STABLE_NS: Final = 60 * SECOND_NS

@@ -1,7 +1,7 @@
 """One round: the common input of all decisions of a plan. The decisions of a plan work on one simulation, one after the
 other. The moves of a decision (placeholders and pods placed, nodes opened or drained) stay for the next one; before the
 first, every running pod is on its node and awaited pods (recent evictions) are on none. Reads no clock: the time comes
-with the request, and the caller provides tools (`Work`): a stop-watch, a bound, two caches.
+with the request, and the caller provides tools (`Work`): a stop-watch, a bound, a cache.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -23,7 +23,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth
 from trimtab.planner.simulation.log import commit, with_larger_log
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
-from trimtab.planner.snapshot.caches import UNCACHED, WRITE_ALWAYS, KeyedCache, SnapshotCache
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 
 
@@ -36,15 +36,13 @@ class Work(NamedTuple):
     """stage : context of a named stage, which may raise if nobody waits for the answer any more;
 
     time_left : False once a simulation should stop, None = no bound; cache : values of the snapshot; limits : see
-    `RequestLimits`; encodings : bytes of the same content; parallel : see `Parallel`;
-    ends_request : errors that `stage` and `limits` raise.
+    `RequestLimits`; parallel : see `Parallel`; ends_request : errors that `stage` and `limits` raise.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
     time_left: Callable[[], bool] | None = None
     cache: SnapshotCache = UNCACHED
     limits: RequestLimits = UNLIMITED
-    encodings: KeyedCache = WRITE_ALWAYS
     parallel: Parallel = SEQUENTIAL
     ends_request: tuple[type[Exception], ...] = ()
 

@@ -23,10 +23,9 @@ from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.service.failures import as_service_error, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_limits import Bounds, EnforcedLimits, ReserveMemory, reserve_any
-from trimtab.planner.service.snapshot_reader import SnapshotReader
+from trimtab.planner.service.session import CachedSnapshot, Session, Sessions
+from trimtab.planner.service.snapshot_reader import SnapshotReader, shared_parts
 from trimtab.planner.service.streams import Payload
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from trimtab.planner.snapshot.caches import KeyedCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2, planner_pb2
 
@@ -44,17 +43,15 @@ class Caller(NamedTuple):
 class RequestHandler:
     """Answers Plan, CheckFit and BalanceScaleUp.
 
-    cache : for bases of deltas and states, or its size in bytes, 0 = none; table : the available decisions;
+    cache_bytes : for sessions, 0 = none are kept, None = no limit; table : the available decisions;
     `on_plan` may be set and is then called with each plan's request and snapshot.
     """
 
-    def __init__(
-        self, meter: Meter, cache: int | VersionCache, log_decisions: bool = True, table: Table = TABLE
-    ) -> None:
+    def __init__(self, meter: Meter, cache_bytes: int | None, log_decisions: bool = True, table: Table = TABLE) -> None:
         self._log = log if log_decisions else structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
         self._instruments = Instruments(meter)
-        self._cache = VersionCache(cache) if isinstance(cache, int) else cache
-        self._reader = SnapshotReader(self._cache, self._instruments)
+        self._sessions = Sessions(cache_bytes)
+        self._reader = SnapshotReader(self._instruments)
         self._table = table
         self._lanes = ThreadLanes()
         self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
@@ -62,20 +59,19 @@ class RequestHandler:
     def plan(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> plan_pb2.PlanResponse:
         """Make the requested decisions. `payload` : the bytes of the snapshot or delta, or objects."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
-        scope = CacheScope(caller.identity, request.cluster)
-        with _contract_errors(), within(watch.limits):
+        with self._session(request, caller) as session, _contract_errors(), within(watch.limits):
             check_request(request)
             check_decisions(request, self._table)
-            state = self._state(request, scope)
-            kept, request, notes = self._reader.read(request, payload, scope, watch)
-            used = kept.planned()
-            work = _work(watch, caller, used, self._cache.parts(scope))._replace(parallel=self._lanes)
+            state = _state(request, session)
+            cached, request, notes = self._reader.read(request, payload, session, watch)
+            used = cached.planned()
+            work = _work(watch, caller, used)._replace(parallel=self._lanes)
             planned = plan_with_failures(used.snapshot, request, state, work, self._table)
-        answer = planned.answer
-        answer.request_id = request.request_id
-        answer.summary.object_notes.extend(notes)
-        answer.state_version = self._cache.keep_state(scope, answer.state)
-        self._cache.keep_snapshot(scope, kept)
+            answer = planned.answer
+            answer.request_id = request.request_id
+            answer.summary.object_notes.extend(notes)
+            answer.state_version = session.keep_state(answer.state)
+            session.keep_snapshot(cached)
         self.on_plan(request, used.snapshot)
         caller.bounds.check()
         watch.write(answer.diagnostics)
@@ -85,22 +81,20 @@ class RequestHandler:
 
     def shared(self, request: plan_pb2.PlanRequest, identity: str) -> SharedParts:
         """Return what the objects of a request share with those of the caller's requests before."""
-        return self._reader.shared(request, CacheScope(identity, request.cluster))
+        return shared_parts(request, self._sessions.get(identity, request.cluster))
 
     def check_fit(
         self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits. Checks start with the first `next`."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
-        scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
-            with within(watch.limits):
+            with self._session(request, caller) as session, within(watch.limits):
                 check_request(request)
-                kept, request, _ = self._reader.read(request, payload, scope, watch)
-                used = kept.checked()
-                self._cache.keep_snapshot(scope, kept)
-                work = _work(watch, caller, used, self._cache.parts(scope))
-                answers = check_fit(used.snapshot, request, work, kept.snapshot)
+                cached, request, _ = self._reader.read(request, payload, session, watch)
+                used = cached.checked()
+                session.keep_snapshot(cached)
+                answers = check_fit(used.snapshot, request, _work(watch, caller, used), cached.snapshot)
             while True:
                 # Not around `yield`: between two answers the thread is the caller's.
                 with within(watch.limits):
@@ -116,15 +110,15 @@ class RequestHandler:
         with _contract_errors():
             return balance_scale_up(request)
 
-    def _state(self, request: plan_pb2.PlanRequest, scope: CacheScope) -> plan_pb2.PlanState | None:
-        if request.HasField("state"):
-            return request.state
-        if not request.state_version:
-            return None
-        state = self._cache.state(scope, request.state_version)
-        if state is None:
-            raise state_unknown(request)
-        return state
+    @contextmanager
+    def _session(self, request: plan_pb2.PlanRequest, caller: Caller) -> Iterator[Session]:
+        """Yield the session of a request; measure it afterwards, whatever the request has come to."""
+        identity, cluster = caller.identity, request.cluster
+        session = self._sessions.get(identity, cluster)
+        try:
+            yield session
+        finally:
+            self._sessions.keep(identity, cluster, session)
 
     def _log_decisions(self, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse, watch: StopWatch) -> None:
         """Log and count each decision."""
@@ -136,12 +130,12 @@ class RequestHandler:
             "pods": answer.diagnostics.pod_count,
             "stages_ms": watch.milliseconds(),
         }
-        for one in answer.diagnostics.decisions:
-            name = plan_pb2.Decision.Code.Name(one.decision)
-            self._instruments.plan(name, one.result)
-            shown = {"decision": name, "result": one.result, **fields}
+        for decision in answer.diagnostics.decisions:
+            name, counts = plan_pb2.Decision.Code.Name(decision.decision), decision.counts
+            self._instruments.plan(name, decision.result)
+            shown = {"decision": name, "result": decision.result, **fields}
             # A decision may count what the line has already, such as nodes.
-            counts = {f"{name.lower()}_{key}" if key in shown else key: one.counts[key] for key in sorted(one.counts)}
+            counts = {f"{name.lower()}_{key}" if key in shown else key: counts[key] for key in sorted(counts)}
             self._log.info("decision", **counts, **shown)
 
     def _log_failures(self, request: plan_pb2.PlanRequest, planned: Planned) -> None:
@@ -162,15 +156,19 @@ def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
     """Do nothing with a plan."""
 
 
-def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, encodings: KeyedCache) -> Work:
-    return Work(
-        watch.stage,
-        caller.bounds.time_left,
-        kept,
-        watch.limits,
-        encodings,
-        ends_request=(ServiceError,),
-    )
+def _state(request: plan_pb2.PlanRequest, session: Session) -> plan_pb2.PlanState | None:
+    if request.HasField("state"):
+        return request.state
+    if not request.state_version:
+        return None
+    state = session.state(request.state_version)
+    if state is None:
+        raise state_unknown(request)
+    return state
+
+
+def _work(watch: StopWatch, caller: Caller, cached: CachedSnapshot) -> Work:
+    return Work(watch.stage, caller.bounds.time_left, cached, watch.limits, ends_request=(ServiceError,))
 
 
 @contextmanager
@@ -179,7 +177,7 @@ def _contract_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = as_service_error(error)
-        if known is None:
+        of_contract = as_service_error(error)
+        if of_contract is None:
             raise
-        raise known from error
+        raise of_contract from error

@@ -22,7 +22,7 @@ from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
 from trimtab.planner.slack.sets import RequiredSets
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.slack.state import remember
-from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey
+from trimtab.planner.snapshot.caches import SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -47,7 +47,6 @@ class SlackOutcome(NamedTuple):
 def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decided:
     """Return the decision and the next state. O(M) bytes, and O(M + sets) if something has moved."""
     writer = _Writer(this, outcome)
-    key = writer.key
     required, placed, on_node = outcome.required, outcome.placed, writer.on_node
     result = pb.SlackDecision(desired=dict(sorted(required.desired.items())), problems=required.problems)
     present = outcome.table.sizes.together(writer.present.tolist())
@@ -61,9 +60,12 @@ def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decide
         result.result = reason_pb2.SlackResult.SLACK_PRESENT
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
-    result.MergeFromString(this.work.encodings.get(PlaceholderRowsKey(key), writer.rows))
-    state = pb.SlackState.FromString(this.work.encodings.get(SlackStateKey(key), writer.state))
-    return Decided(result, state, notes)
+    encoded = this.work.cache.find(EncodedSlackKey())
+    if encoded is None or encoded.key != writer.key:
+        encoded = EncodedSlack(writer.key, writer.rows(), writer.state())
+    this.work.cache.put(EncodedSlackKey(), encoded)
+    result.MergeFromString(encoded.rows)
+    return Decided(result, pb.SlackState.FromString(encoded.state), notes)
 
 
 def summarize(result: pb.SlackDecision) -> Summary:
@@ -77,18 +79,16 @@ def summarize(result: pb.SlackDecision) -> Summary:
     return Summary(reason_pb2.SlackResult.Code.Name(result.result), counts)
 
 
-@dataclass(frozen=True)
-class PlaceholderRowsKey(ContentKey):
-    """The encoded placeholders. content : digest of sets and places."""
+class EncodedSlack(NamedTuple):
+    """The encoded placeholders and state of the last answer. key : digest of sets and places."""
 
-    content: str
+    key: str
+    rows: bytes
+    state: bytes
 
 
-@dataclass(frozen=True)
-class SlackStateKey(ContentKey):
-    """The encoded state. content : digest of sets and places."""
-
-    content: str
+class EncodedSlackKey(SuccessorKey[EncodedSlack]):
+    """The key of the last answer's."""
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,32 @@
-"""Caches: the two that the service passes in, with typed keys (values of one snapshot, and encoded bytes), and the one
-bounded by memory that it is built on.
+"""Values computed from a snapshot and kept with it: their keys, the cache that the service passes in, and the view that
+notes what is read while a value is computed.
 
 The pure packages keep nothing themselves. An answer never depends on what a cache holds: a value is computed from its
-snapshot and its key alone, and only read once it is there. Sizes in bytes, estimated. Not thread-safe: the service
-holds a lock around each call.
+snapshot and its key alone. What it depends on is noted by the view and listed nowhere: a field of `Snapshot` by its
+name, a column of pods, nodes and templates with its table ("pods.spec"). Whoever reads a whole table or all of a
+snapshot (by position, as a tuple, by `_replace`) depends on all of it; whoever reads the version depends on everything.
+
+A view belongs to one computation. Reading a field for the first time after it has ended raises RuntimeError, as nobody
+would learn of that dependency. Values read are those of the snapshot, never copies. Cost: a dictionary entry for each
+field read; a second read of a field costs nothing. Not thread-safe: the service holds a lock around each call.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from sys import getsizeof
-from typing import Any, Final, Generic, Protocol, TypeVar
+from types import FunctionType, MethodType
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-import msgspec
-import numpy as np
-
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.columns import (
+    ClaimColumns,
+    DanglingReferences,
+    DeviceColumns,
+    NodeColumns,
+    PodColumns,
+    SliceColumns,
+    Snapshot,
+)
 
 T = TypeVar("T")
-V = TypeVar("V")
-_ROW_BYTES = 200
-"""Approximate size of an object without its attributes."""
-_ITEM_BYTES = 40
-"""Size of an item without its content: a pointer and an object header."""
-_WRITTEN_FACTOR = 4
-"""Memory over encoded size: a name of 20 characters takes 21 bytes encoded, 77 as an object in a tuple."""
-_CONTAINERS = (Mapping, tuple, list, set, frozenset)
-_SMALL = 64
-"""Containers with more items than this are tables of rows; smaller ones may hold anything."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,15 @@ class SuccessorKey(SnapshotKey[T]):
     """A key whose value is also found with the next snapshot of the same line, until that has a value of its own."""
 
 
-@dataclass(frozen=True)
-class ContentKey:
-    """The key of encoded bytes: its fields identify every input of theirs, the snapshot's version included."""
-
-
 class SnapshotCache(Protocol):
     """Values of one snapshot. They are shared between concurrent calls and never written."""
 
     def get(self, key: SnapshotKey[T], snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:
         """Return the value of a key, computed once.
 
-        compute : is given a view of the snapshot that records what is read (`trimtab.planner.snapshot.recorded_reads`),
-        and must read nothing else of it; it may get other values from this cache for the view, and then depends on what
-        they depend on. If a delta changes nothing that was read, the value is also that of the new snapshot.
+        compute : is given a view of the snapshot that records what is read, and must read nothing else of it; it may
+        get other values from this cache for the view, and then depends on what they depend on. If a delta changes
+        nothing that was read, the value is also that of the new snapshot.
         """
 
     def find(self, key: SuccessorKey[T]) -> T | None:
@@ -65,13 +59,6 @@ class SnapshotCache(Protocol):
 
     def put(self, key: SuccessorKey[T], value: T) -> None:
         """Keep a value in place of the one before."""
-
-
-class KeyedCache(Protocol):
-    """Encoded bytes by what they encode, bounded by memory: entries may be evicted at any time."""
-
-    def get(self, key: ContentKey, write: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a key, stored or written."""
 
 
 class _NoSnapshotCache:
@@ -89,147 +76,74 @@ class _NoSnapshotCache:
         """Drop the value."""
 
 
-class _NoKeyedCache:
-    """Keeps nothing."""
-
-    def get(self, key: ContentKey, write: Callable[[], bytes]) -> bytes:  # noqa: ARG002
-        """Return the bytes, written."""
-        return write()
-
-
 UNCACHED: Final[SnapshotCache] = _NoSnapshotCache()
-WRITE_ALWAYS: Final[KeyedCache] = _NoKeyedCache()
+EVERYTHING: Final = "version"
+"""The field that differs between any two snapshots that differ."""
+_TABLES: Final = (PodColumns, NodeColumns, DanglingReferences, DeviceColumns, SliceColumns, ClaimColumns)
+"""Tables whose columns are noted one by one. Label sets go to kernels and indexes as one value."""
 
 
-class LeastRecentlyUsed(Generic[V]):
-    """Values by key, at most `limit` bytes in total."""
+class Reads:
+    """The paths of the fields read by one computation, until it ends."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.size = 0
-        self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self._has_ended = False
+
+    def note(self, path: str) -> None:
+        """Note a field."""
+        if self._has_ended:
+            raise RuntimeError(f"{path} of a snapshot is read through a view whose computation has ended")
+        self.paths.add(path)
+
+    def end(self) -> frozenset[str]:
+        """Return what was read; nothing more can be noted."""
+        self._has_ended = True
+        return frozenset(self.paths)
+
+
+def recorded(snapshot: Snapshot, reads: Reads) -> Snapshot:
+    """Return a view of a snapshot that notes what is read."""
+    return cast(Snapshot, _RecordedTable(snapshot, "", reads))
+
+
+def depend_on_everything(snapshot: Snapshot) -> None:
+    """Note that the value being computed depends on everything: also on data that were read before."""
+    getattr(snapshot, EVERYTHING)
+
+
+class _RecordedTable:
+    """Stands for a snapshot, or for one of its tables."""
+
+    def __init__(self, table: Any, prefix: str, reads: Reads) -> None:
+        self.__table, self.__prefix, self.__reads = table, prefix, reads
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a field, noted, or a method. Called only once for each field, which then is an attribute."""
+        if name in self.__table._fields:
+            value = getattr(self.__table, name)
+            path = f"{self.__prefix}{name}"
+            if isinstance(value, _TABLES):
+                value = _RecordedTable(value, f"{path}.", self.__reads)
+            else:
+                self.__reads.note(path)
+            vars(self)[name] = value
+            return value
+        method = getattr(type(self.__table), name, None)
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            return MethodType(method, self)
+        return getattr(self.__whole(), name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__whole())
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.__table)
 
-    def get(self, key: Hashable) -> V | None:
-        """Return a value and mark it as used, or None."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._entries.move_to_end(key)
-        return entry[0]
+    def __getitem__(self, at: Any) -> Any:
+        return self.__whole()[at]
 
-    def put(self, key: Hashable, value: V, size: int) -> None:
-        """Store a value as the most recently used one; it replaces an older one with the same key.
-
-        A value larger than the limit is not stored.
-        """
-        _, before = self._entries.pop(key, (None, 0))
-        self.size -= before
-        if size > self.limit:
-            return
-        self._entries[key] = (value, size)
-        self.size += size
-        while self.size > self.limit:
-            _, (_, freed) = self._entries.popitem(last=False)
-            self.size -= freed
-
-
-Parts = dict[int, int]
-"""Bytes by identity of the array, buffer or container that occupies them; other objects count with their container."""
-
-
-def size_of(*values: object) -> int:
-    """Return the approximate size of objects in bytes: arrays, bytes and texts exactly, rows of tables by content.
-
-    Fields of named tuples, dataclasses and other objects are counted one by one, and so are the items of small
-    containers. A view of an array counts as all the memory that it keeps alive; an object that is held several times
-    counts once. O(arrays + texts).
-    """
-    parts: Parts = {}
-    return sum(_add(value, parts) for value in values) + sum(parts.values())
-
-
-class Sizes:
-    """Measures objects that never change; parts that were measured the last time are not measured again.
-
-    before : an earlier one, whose measurements are taken over. Not thread-safe.
-    """
-
-    def __init__(self, before: "Sizes | None" = None) -> None:
-        # Keeps the objects alive, so that none of their identities is reused.
-        self._measured: dict[int, tuple[object, Parts]] = dict(before._measured) if before else {}
-
-    def size_of(self, *values: object) -> int:
-        """Return the same as `size_of`. O(arrays and containers in named tuples), besides what is measured first."""
-        known, self._measured = self._measured, {}
-        own = sum(self._measure(value, known) for value in values)
-        parts: Parts = {}
-        for _, more in self._measured.values():
-            parts.update(more)
-        return own + sum(parts.values())
-
-    def _measure(self, value: object, known: dict[int, tuple[object, Parts]]) -> int:
-        """Note the parts of a value, field by field; return its bytes if it is counted with its container, else 0."""
-        if id(value) in self._measured:
-            return 0
-        fields: tuple[object, ...] | None = value if isinstance(value, tuple) and hasattr(value, "_fields") else None
-        if fields is not None:
-            own = _ITEM_BYTES * len(fields) + sum(self._measure(one, known) for one in fields)
-            self._measured[id(value)] = (value, {id(value): own})
-            return 0
-        if id(value) in known:
-            self._measured[id(value)] = known[id(value)]
-            return 0
-        parts: Parts = {}
-        own = _add(value, parts)
-        if parts:
-            self._measured[id(value)] = (value, parts)
-        return own
-
-
-def _add(value: object, parts: Parts) -> int:
-    """Add the parts of a value that are not there yet; return its bytes if it is counted with its container, else 0.
-
-    `parts` holds identities of objects that stay alive while it is used.
-    """
-    if isinstance(value, bytes | str):
-        return getsizeof(value)
-    if isinstance(value, np.ndarray):
-        _add_array(value, parts)
-        return 0
-    if not (isinstance(value, _CONTAINERS) or hasattr(value, "__dict__")):
-        return _ITEM_BYTES
-    if id(value) in parts:
-        return 0
-    parts[id(value)] = 0
-    if isinstance(value, Mapping):
-        own = _add_items(tuple(value.keys()), parts) + _add_items(tuple(value.values()), parts)
-    elif isinstance(value, Collection):
-        own = _add_items(value, parts)
-    else:
-        own = _ROW_BYTES + sum(_add(one, parts) for one in vars(value).values())
-    parts[id(value)] = own
-    return 0
-
-
-def _add_array(array: np.ndarray[Any, Any], parts: Parts) -> None:
-    """Add the bytes that an array keeps in memory: its own, or those of the array or buffer that it views."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    parts.setdefault(id(array if array.base is None else array.base), int(array.nbytes))
-
-
-def _add_items(items: Collection[object], parts: Parts) -> int:
-    if hasattr(items, "_fields") or len(items) <= _SMALL:
-        return _ITEM_BYTES * len(items) + sum(_add(one, parts) for one in items)
-    return _size_of_rows(items, parts)
-
-
-def _size_of_rows(rows: Collection[object], parts: Parts) -> int:
-    """Return the approximate size of many rows: four times their encoded size, which compiled code computes fast."""
-    try:
-        return _ITEM_BYTES * len(rows) + _WRITTEN_FACTOR * len(msgspec.msgpack.encode(tuple(rows)))
-    except (TypeError, OverflowError, NotImplementedError):
-        return _ITEM_BYTES * len(rows) + sum(_add(one, parts) for one in rows)
+    def __whole(self) -> Any:
+        """Return the table itself, noted as a whole."""
+        self.__reads.note(self.__prefix.removesuffix(".") or EVERYTHING)
+        return self.__table

@@ -15,7 +15,7 @@ from tests.benchmarks.registry import Stages
 from tests.benchmarks.scenarios.device_fleets import FLEETS, cluster_of, run, verify
 from tests.benchmarks.scenarios.scale_up import Growing, prepare
 from trimtab.places import count_places
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.v1 import plan_pb2
 
 TIMES = 8
@@ -40,7 +40,7 @@ def main(*labels: str) -> None:
         made = prepare(partial(cluster_of, fleet))
         for effort in ("USUAL", "FIRST"):
             made.request.settings.search_effort = plan_pb2.SearchEffort.Code.Value(effort)
-            kept = Growing(made.cluster, CachedSnapshot(made.kept.snapshot).planned(), made.request, made.cache)
+            kept = Growing(made.cluster, CachedSnapshot(made.kept.snapshot).planned(), made.request)
             answer = kept.plan(Stages())
             verify(kept, answer, fleet)
             whole, again = least(partial(run, made, Stages())), least(partial(kept.plan, Stages()))

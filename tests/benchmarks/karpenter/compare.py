@@ -20,7 +20,7 @@ from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.places import count_places
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 

@@ -32,7 +32,7 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice
 from trimtab.v1 import plan_pb2
 

@@ -9,7 +9,7 @@ from trimtab.places import ranks_of
 from trimtab.planner.pod_costs.decision import decide
 from trimtab.planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
 from trimtab.planner.round.round import Round, Work
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb

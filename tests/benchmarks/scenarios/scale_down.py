@@ -22,7 +22,7 @@ from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.service.concurrency import ThreadLanes
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.snapshot.caches import SnapshotCache

@@ -19,7 +19,7 @@ from trimtab.places import count_places, new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -39,7 +39,6 @@ class Growing:
     cluster: Cluster
     kept: CachedSnapshot
     request: pb.PlanRequest
-    cache: VersionCache
     state: pb.PlanState | None = None
 
     def plan(self, stages: Stages) -> pb.PlanResponse:
@@ -50,7 +49,7 @@ class Growing:
             with stages.stage(name):
                 yield
 
-        work = Work(stage=stage, cache=self.kept, encodings=self.cache.parts(CacheScope("", "")))
+        work = Work(stage=stage, cache=self.kept)
         return plan(self.kept.snapshot, self.request, self.state, work)
 
 
@@ -60,7 +59,7 @@ def prepare(build: Callable[[], Cluster], *expanders: "pb.Expander.Code.ValueTyp
     request.now.seconds = NOW_S
     request.settings.scale_up.expanders.extend(expanders)
     request.settings.scale_up.max_new_nodes = 50_000
-    made = Growing(cluster, CachedSnapshot(canonicalize(write(cluster, in_order=True))), request, VersionCache(1 << 28))
+    made = Growing(cluster, CachedSnapshot(canonicalize(write(cluster, in_order=True))), request)
     if steady:
         made.state = made.plan(Stages()).state
     return made

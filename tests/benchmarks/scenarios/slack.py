@@ -18,12 +18,12 @@ from trimtab.planner.decisions.simulations import simulate
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round, Work
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from trimtab.planner.slack.decision import decide
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
-from trimtab.planner.snapshot.caches import WRITE_ALWAYS, KeyedCache, SnapshotCache
+from trimtab.planner.snapshot.caches import SnapshotCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -40,14 +40,13 @@ class Keeping:
     cluster: Snapshot
     settings: SlackSettings
     cache: SnapshotCache
-    encodings: KeyedCache
     state: pb.SlackState | None = None
 
     def simulation(self, virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
         return simulate(self.cluster, pb.PlanRequest(), self.cache, VirtualRows(virtual, (), kinds))
 
     def decide(self) -> Decided:
-        this = Round(self.cluster, self.simulation, NOW_NS, work=Work(cache=self.cache, encodings=self.encodings))
+        this = Round(self.cluster, self.simulation, NOW_NS, work=Work(cache=self.cache))
         return decide(this, self.settings, self.state)
 
 
@@ -56,10 +55,9 @@ def prepare(settings: dict[str, Any], workloads: int = 0, *, steady: bool = Fals
     if workloads:
         cluster = cluster._replace(slack_requests=mirrored(cluster, workloads))
     kept = CachedSnapshot(cluster)
-    made = Keeping(cluster, resolve_slack(ParseDict(settings, pb.PlanSettings())), kept, WRITE_ALWAYS)
+    made = Keeping(cluster, resolve_slack(ParseDict(settings, pb.PlanSettings())), kept)
     made.simulation(())
     if steady:
-        made.encodings = VersionCache(1 << 28).parts(CacheScope("", ""))
         made.state = made.decide().state
     return made
 

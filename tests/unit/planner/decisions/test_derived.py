@@ -14,7 +14,7 @@ from trimtab.planner.drainability.pod_columns import DrainColumnsKey, Membership
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.simulation.inputs import TemplateRequestsKey
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.sealing import share

@@ -42,7 +42,7 @@ from trimtab.planner.model.values import (
     TaintSpec,
 )
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2 as pb
@@ -259,7 +259,7 @@ def written(answer: pb.PlanResponse) -> bytes:
 @examples(60, 6)
 def test_no_answer_depends_on_what_is_kept_or_how_the_cluster_was_sent(world: World, data: st.DataObject) -> None:
     cluster, settings, now_s, state = data.draw(world.first), data.draw(world.settings), NOW_S, None
-    cache, kept = VersionCache(1 << 26), CachedSnapshot(canonicalize(write(cluster)))
+    kept = CachedSnapshot(canonicalize(write(cluster)))
     for loop in range(1, 5):
         request = pb.PlanRequest(decisions=data.draw(SOME), settings=settings, seed=loop)
         request.now.seconds = now_s
@@ -273,7 +273,7 @@ def test_no_answer_depends_on_what_is_kept_or_how_the_cluster_was_sent(world: Wo
             summary = one.summarize(getattr(afresh, one.field))
             assert told[one.code].result == summary.result
             assert summary.counts.items() <= dict(told[one.code].counts).items()
-        work = Work(cache=kept, encodings=cache.parts(CacheScope("", "")))
+        work = Work(cache=kept)
         assert written(plan(kept.snapshot, request, state, work)) == written(afresh)
         assert plan(kept.snapshot, request, state, work) == afresh
         for key, one in built.values.items():

@@ -18,12 +18,11 @@ from tests.builders.kubernetes import (
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import Readiness, ScaleUpSettings, TaintNames
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
-from trimtab.planner.snapshot.caches import SnapshotKey
+from trimtab.planner.snapshot.caches import EVERYTHING, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.recorded_reads import EVERYTHING
 
 NOW_NS = 1_800_000_000 * 10**9
 GROUP = {"group": "g1"}

@@ -15,7 +15,7 @@ from tests.certificates.gangs import torn_by_costs
 from tests.reference.pod_costs import gangs as naive
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2

@@ -12,7 +12,7 @@ from trimtab.planner.service import measurement
 from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_limits import Bounds
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
@@ -94,16 +94,6 @@ def test_compiling_is_a_stage_of_its_own_and_no_time_of_the_stage_that_needed_it
             pass
     # Of 40 s, 20 s are compiled: 2 s before the inner stage, 15 s in it, 3 s after it.
     assert watch.milliseconds() == {"outer": 15_000.0, "inner": 5_000.0, measurement.COMPILE: 20_000.0}
-
-
-def test_callers_do_not_see_each_others_snapshots() -> None:
-    cache = VersionCache(1 << 20)
-    kept = CachedSnapshot(canonicalize(small_cluster()))
-    cache.keep_snapshot(CacheScope("me", "c"), kept)
-    version = kept.snapshot.version
-    assert cache.snapshot(CacheScope("me", "c"), version) is kept
-    assert cache.snapshot(CacheScope("you", "c"), version) is None
-    assert cache.snapshot(CacheScope("me", "d"), version) is None
 
 
 class ListKey(SnapshotKey[list[int]]):

@@ -10,7 +10,7 @@ from tests.builders.snapshots import write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import PodRequirements, SlackRequest
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.version_cache import CacheScope, VersionCache
+from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.slack.state import recall, remember
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from trimtab.planner.snapshot.decode import canonicalize
@@ -21,13 +21,14 @@ from trimtab.v1 import plan_pb2 as pb
 def test_placeholders_for_other_pods_are_written_anew_even_if_their_number_and_nodes_are_the_same(
     other: PodRequirements,
 ) -> None:
-    kept, request = VersionCache(1 << 26).parts(CacheScope("", "")), pb.PlanRequest(decisions=[pb.Decision.SLACK])
+    request, cached = pb.PlanRequest(decisions=[pb.Decision.SLACK]), None
     request.settings.slack.SetInParent()
     answers = []
     for of in (spec(500), other):
         objects = (SlackRequest("Deployment/default/web", "", "default", of, (), 4, "2"),)
         snapshot = canonicalize(write(replace(cluster(3), slack=objects)))
-        answers.append(plan(snapshot, request, None, Work(encodings=kept)).slack)
+        cached = CachedSnapshot(snapshot, cached)
+        answers.append(plan(snapshot, request, None, Work(cache=cached)).slack)
         assert answers[-1] == plan(snapshot, request, None, Work()).slack
     first, second = ([(one.name, one.node) for one in answer.placeholders] for answer in answers)
     assert first == second

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
-from trimtab.planner.service.version_cache import CachedSnapshot
-from trimtab.planner.snapshot.caches import SnapshotKey
+from trimtab.planner.service.session import CachedSnapshot
+from trimtab.planner.snapshot.caches import EVERYTHING, Reads, SnapshotKey, depend_on_everything, recorded
 from trimtab.planner.snapshot.columns import NodeColumns, PodColumns, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.recorded_reads import EVERYTHING, Reads, depend_on_everything, recorded
 
 FIELDS = (
     *(name for name in Snapshot._fields if name not in {"pods", "nodes", "templates"}),

@@ -1,9 +1,10 @@
 """Objects derived from snapshots: built once, reused after a delta, bounded by memory, without effect on answers."""
 
 import threading
+import tracemalloc
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -18,16 +19,14 @@ from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.round import Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
+from trimtab.planner.service.session import CachedSnapshot, Session, Sessions, size_of
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
-from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey, SuccessorKey, size_of
+from trimtab.planner.snapshot.caches import SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-ME = CacheScope("me", "c")
 
 
 def after(base: CachedSnapshot, delta: pb.SnapshotDelta) -> CachedSnapshot:
@@ -54,13 +53,6 @@ class NamedKey(SnapshotKey[Any]):
 
 class LineKey(SuccessorKey[str]):
     """A key whose value is handed on."""
-
-
-@dataclass(frozen=True)
-class PartKey(ContentKey):
-    """The key of a part of an answer."""
-
-    number: int = 0
 
 
 X = NamedKey("x")
@@ -184,45 +176,87 @@ def test_two_calls_at_once_build_once() -> None:
     assert build.count == 1
 
 
-def test_derived_things_count_and_go_before_the_snapshot_does() -> None:
+def test_values_count_and_go_before_the_snapshot_does() -> None:
     snapshot = canonicalize(small_cluster())
-    cache = VersionCache(2 * size_of(snapshot))
-    kept = CachedSnapshot(snapshot)
-    kept.get(X, snapshot, lambda _: np.zeros(size_of(snapshot), np.int64))
-    cache.keep_snapshot(ME, kept)
-    assert cache.snapshot(ME, snapshot.version) is kept
-    assert kept.size() == size_of(snapshot)
+    sessions = Sessions(2 * size_of(snapshot))
+    session, cached = sessions.get("me", "c"), CachedSnapshot(snapshot)
+    cached.get(X, snapshot, lambda _: np.zeros(size_of(snapshot), np.int64))
+    session.keep_snapshot(cached)
+    sessions.keep("me", "c", session)
+    assert sessions.get("me", "c").snapshots.get(snapshot.version) is cached
+    assert cached.size() == size_of(snapshot)
 
 
 def test_plans_without_state_do_not_pile_up() -> None:
     """A caller without state gets different unneeded times in each call: another plan, the same snapshot."""
     snapshot = canonicalize(small_cluster())
-    kept, cache = CachedSnapshot(snapshot), VersionCache(60_000)
-    sizes = set()
+    cached, session, sizes = CachedSnapshot(snapshot), Session(), set()
+    session.keep_snapshot(cached)
     for second in range(60):
         request = asked()
         request.now.seconds += second
-        answer = plan(snapshot, request, None, Work(cache=kept, encodings=cache.parts(ME)))
+        answer = plan(snapshot, request, None, Work(cache=cached))
         assert answer.scale_down.unneeded
-        sizes.add(kept.size())
-    assert len(sizes) == 1
+        session.keep_state(answer.state)
+        sizes.add(session.size())
+    assert len(sizes) == 2, "one state, then two"
 
 
-def test_parts_of_answers_are_written_once_bounded_and_every_callers_own() -> None:
-    cache, written = VersionCache(10_000), []
+def filled(limit: int | None, *sizes: int) -> Sessions:
+    """Return sessions with states of these sizes, by number."""
+    sessions = Sessions(limit)
+    for number, size in enumerate(sizes):
+        grow(sessions, number, size)
+    return sessions
 
-    def write(text: bytes) -> bytes:
-        written.append(text)
-        return text
 
-    for scope in (ME, ME, CacheScope("other", "c")):
-        cache.parts(scope).get(PartKey(), partial(write, b"1"))
-    assert len(written) == 2
-    for number in range(9):
-        cache.parts(ME).get(PartKey(number + 1), partial(write, b"x" * 500))
-    cache.parts(ME).get(PartKey(), partial(write, b"2"))
-    cache.parts(ME).get(PartKey(), partial(write, b"3"))
-    assert written[-1] == b"2"
+def grow(sessions: Sessions, number: int, size: int) -> None:
+    session = sessions.get("", str(number))
+    session.keep_state(state(number, size))
+    sessions.keep("", str(number), session)
+
+
+def state(number: int, size: int = 0) -> plan_pb2.PlanState:
+    return plan_pb2.PlanState(scale_up=plan_pb2.ScaleUpState(opaque=bytes([number]) * size))
+
+
+def kept(sessions: Sessions, count: int, size: int = 4000) -> list[bool]:
+    """Return which sessions still have their states."""
+    versions = [Session().keep_state(state(number, size)) for number in range(count)]
+    return [sessions.get("", str(number)).state(version) is not None for number, version in enumerate(versions)]
+
+
+def test_sessions_used_longest_ago_go_as_a_whole() -> None:
+    sessions = filled(11_500, 4000, 4000)
+    sessions.get("", "0")
+    grow(sessions, 2, 4000)
+    assert kept(sessions, 3) == [True, False, True]
+    assert kept(filled(None, *[4000] * 50), 50) == [True] * 50
+
+
+@pytest.mark.parametrize("limit", [0, 3000])
+def test_a_session_that_is_too_large_alone_is_not_kept(limit: int) -> None:
+    assert kept(filled(limit, 4000), 1) == [False]
+
+
+def test_callers_and_clusters_have_sessions_of_their_own() -> None:
+    sessions = Sessions(1 << 20)
+    session = sessions.get("me", "c")
+    assert sessions.get("me", "c") is session
+    assert sessions.get("you", "c") is not session
+    assert sessions.get("me", "d") is not session
+
+
+def test_a_session_keeps_the_base_that_is_used_and_the_newest_snapshot() -> None:
+    base, session = CachedSnapshot(canonicalize(small_cluster())), Session()
+    session.keep_snapshot(base)
+    versions = []
+    for pod in ("default/gone", "default/bound"):
+        assert session.snapshots.get(base.snapshot.version) is base
+        following = after(base, pb.SnapshotDelta(deleted_pods=[pod]))
+        session.keep_snapshot(following)
+        versions.append(following.snapshot.version)
+    assert [session.snapshots.get(version) is not None for version in versions] == [False, True]
 
 
 def asked() -> plan_pb2.PlanRequest:
@@ -259,13 +293,54 @@ def test_no_answer_depends_on_what_is_kept(cache_bytes: int) -> None:
         request.base_version = answers[0].snapshot_version
 
 
-def test_the_latest_snapshot_alone_is_kept_by_scope() -> None:
-    cache, first = LatestCache(1 << 20), CachedSnapshot(canonicalize(small_cluster()))
-    second = after(first, cordoned())
-    one, other = CacheScope("", "one"), CacheScope("", "other")
-    cache.keep_snapshot(one, first)
-    cache.keep_snapshot(other, first)
-    cache.keep_snapshot(one, second)
-    assert cache.snapshot(one, first.snapshot.version) is None
-    assert cache.snapshot(one, second.snapshot.version) is second
-    assert cache.snapshot(other, first.snapshot.version) is first
+def test_arrays_and_texts_count_with_their_bytes() -> None:
+    assert size_of(np.zeros(1000, np.int64)) == 8000
+    assert size_of("x" * 10_000_000) > 10_000_000
+    snapshot = canonicalize(small_cluster())
+    assert size_of(snapshot) > sum(array.nbytes for array in snapshot.pods if isinstance(array, np.ndarray))
+
+
+def test_what_is_held_twice_counts_once() -> None:
+    array, names = np.zeros(10_000, np.int64), tuple(f"name-{i}" for i in range(10_000))
+    assert size_of((array, array)) < 1.1 * size_of((array,))
+    assert size_of((array[:10], array, array.view(np.uint8), array.reshape(100, 100))) < 1.1 * size_of((array,))
+    assert size_of((names, {"again": names})) < 1.1 * size_of((names,))
+
+
+def test_a_part_of_an_array_keeps_all_of_it() -> None:
+    assert size_of(np.zeros(10_000, np.int64)[:10]) == 80_000
+    assert size_of(np.frombuffer(b"x" * 10_000, np.uint8)) == 10_000
+
+
+def test_what_is_made_only_to_be_counted_is_not_taken_for_something_else() -> None:
+    """Python reuses the address of a deleted object for the next one."""
+    tables = tuple({f"{table} {i}": f"{table} value {i}" for i in range(100)} for table in range(50))
+    assert size_of(tables) > 40 * size_of(tables[:1])
+
+
+class Holder:
+    """An object that is not a tuple."""
+
+    def __init__(self) -> None:
+        self.found = {("a", i): np.zeros(1000, np.bool_) for i in range(100)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: tuple(f"{i:>1000}" for i in range(1000)), id="many long texts"),
+        pytest.param(lambda: tuple(f"{i:>1000}" for i in range(10)), id="few long texts"),
+        pytest.param(lambda: tuple(f"name-{i}" for i in range(50_000)), id="names"),
+        pytest.param(lambda: {f"name-{i}": i + 1000 for i in range(20_000)}, id="names by number"),
+        pytest.param(lambda: tuple(((f"key-{i}", "v"), (f"other-{i}", "w")) for i in range(10_000)), id="labels"),
+        pytest.param(Holder, id="arrays by key within an object"),
+    ],
+)
+def test_what_is_kept_counts_as_what_it_takes_within_a_factor(make: Callable[[], object]) -> None:
+    tracemalloc.start()
+    try:
+        held = make()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken / 2 < size_of(held) < taken * 5

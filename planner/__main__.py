@@ -5,7 +5,7 @@ from trimtab.common.rpc.entry import run_command
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-planner", "trimtab.planner.command:app", "planner")
+    run_command("trimtab-planner", "trimtab.planner.process:app", "planner")
 
 
 if __name__ == "__main__":

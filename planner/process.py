@@ -12,18 +12,21 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
+import typer
+
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.common.documents.output import visible
 from trimtab.common.kubernetes.token_review import open_review
 from trimtab.common.rpc.addresses import ANONYMOUS_OPTION, split_address
 from trimtab.common.rpc.extras import MissingExtraError
+from trimtab.common.rpc.options import add_command
 from trimtab.common.rpc.port_security import ExposedPortError, is_loopback
 from trimtab.common.rpc.rights import Right
 from trimtab.common.rpc.server import Registration, Shell, serve
 from trimtab.common.rpc.server_options import ServerOptions
 from trimtab.common.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.planner.compiled.kernel_cache import kept_in
-from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.question import LastPlans
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
 from trimtab.planner.expander.servicer import ChoiceRecorder, ExpanderServicer
 from trimtab.planner.service.request_handler import RequestHandler
@@ -137,3 +140,9 @@ def prepare(quick: bool = False) -> None:
     warm_up(quick)
     gc.collect()
     gc.freeze()
+
+
+app = typer.Typer(
+    add_completion=False, context_settings={"auto_envvar_prefix": "TRIMTAB_PLANNER"}, pretty_exceptions_enable=False
+)
+add_command(app, run, ServerOptions, PlannerOptions, ExpanderOptions, StartOptions)

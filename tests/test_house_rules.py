@@ -39,7 +39,7 @@ PURE = ("planner", "actuator/tracker", "actuator/node_types")
 # What concerns the files of compiled kernels, and never an answer.
 KERNEL_FILES = ("planner/compiled/kernel_cache.py",)
 IMPURE_PARTS = (
-    "planner/service", "planner/expander", "planner/process.py", "planner/command.py", "planner/__main__.py",
+    "planner/service", "planner/expander", "planner/process.py", "planner/__main__.py",
     *KERNEL_FILES,
 )  # fmt: skip
 TEXT_SUFFIXES = {".py", ".pyi", ".md", ".toml", ".proto", ".yaml", ".yml", ".sh", ".json", ".txt", ".svg", ""}

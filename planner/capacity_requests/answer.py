@@ -9,8 +9,7 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.planner.capacity_requests.loop import HOLDS_ROOM, CapacityLoop, ServedRequest, next_orders, useless_orders
-from trimtab.planner.capacity_requests.requests import those_that_name
-from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
+from trimtab.planner.capacity_requests.requests import CapacityRequestSettings, those_that_name
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.new_nodes.progress import write_splits

@@ -17,11 +17,13 @@ from trimtab.planner.capacity_requests.requests import (
     MOST_PODS,
     NO_LACK,
     AnsweredRequest,
+    CapacityRequestSettings,
+    Kind,
     Lack,
     answered_requests,
+    resolve_capacity_requests,
     waiting_consumers,
 )
-from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS

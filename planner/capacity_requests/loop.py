@@ -14,12 +14,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.capacity_requests.requests import NO_LACK, AnsweredRequest, Lack, lack_of
-from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind
+from trimtab.planner.capacity_requests.requests import (
+    NO_LACK,
+    AnsweredRequest,
+    CapacityRequestSettings,
+    Kind,
+    Lack,
+    lack_of,
+)
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.model.settings.search import BEST
+from trimtab.planner.model.settings.scale_up import BEST
 from trimtab.planner.model.tuning import MANY_SETS
 from trimtab.planner.new_nodes.cheapest_nodes import place_all
 from trimtab.planner.new_nodes.demand_sets import EVERYWHERE, NOBODY, DemandServer, DemandSet, Domain, PlacedSet

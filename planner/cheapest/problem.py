@@ -10,7 +10,7 @@ import numpy as np
 
 from trimtab.planner.model.execution import UNLIMITED as NO_LIMITS
 from trimtab.planner.model.execution import RequestLimits
-from trimtab.planner.model.settings.search import USUAL, SearchBudgets
+from trimtab.planner.model.settings.scale_up import USUAL, SearchBudgets
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 UNLIMITED: Final = 1 << 40

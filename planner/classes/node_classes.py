@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.classes.grouping import group_columns, number_values
-from trimtab.planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.label_columns import (
+    FIRST_NAMED,
+    LabelMatrix,
+    LookedAt,
+    group_columns,
+    label_matrix,
+    number_values,
+)
 from trimtab.planner.classes.scheduling_specs import NodeRequirement
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.label_syntax import NAME_FIELD, is_alive

@@ -15,8 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys, group_rows
-from trimtab.planner.classes.label_columns import ABSENT, LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.label_columns import (
+    ABSENT,
+    Grouping,
+    LabelMatrix,
+    LookedAt,
+    group_columns,
+    group_keys,
+    group_rows,
+    label_matrix,
+)
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpecs
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import Selector

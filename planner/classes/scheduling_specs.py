@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.classes.grouping import number_values
+from trimtab.planner.classes.label_columns import number_values
 from trimtab.planner.model.values import NodeAffinityTerm, PodRequirements, Selector
 from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1.snapshot_pb2 import TolerationOperator

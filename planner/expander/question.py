@@ -1,33 +1,227 @@
-"""Combines a request of the Cluster Autoscaler with the known data of its cluster to an `OptionChoice` without answer.
-Decides which source counts: new nodes are as the autoscaler describes them, since it has just built their templates;
-sizes, prices and health come from the last snapshot, as the request has none. Unreadable parts are noted and never
-prevent an answer.
+"""A request of the Cluster Autoscaler as an `OptionChoice` without answer: with the last plan of its cluster, and its
+pods, which the autoscaler sends in Kubernetes' encoding.
+
+New nodes are as the autoscaler describes them, since it has just built their templates; sizes, prices and health come
+from the last snapshot, as the request has none. Unreadable parts are noted and never prevent an answer.
+
+The autoscaler sends the same pod, in the same encoding, with every option that serves it, and often repeats all pods of
+one option in the next: each distinct pod is parsed once. An unreadable pod counts as one without requests. A request is
+about the named cluster, else the only one that has its node groups. Only this process has the last plans, and they are
+lost when it ends. Thread-safe.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.common.kubernetes.kinds.pods import Container, PodSpec, Resources
 from trimtab.common.kubernetes.object_errors import FieldError
-from trimtab.common.kubernetes.pod_requests import amounts
+from trimtab.common.kubernetes.pod_requests import amounts, pod_requests
 from trimtab.common.kubernetes.quantities import amount_of
 from trimtab.k8s.v1 import core_pb2, meta_pb2
-from trimtab.planner.expander.clusters import ClusterPlan
-from trimtab.planner.expander.pods import PodReader, bounded
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.limits import health_reason
-from trimtab.planner.snapshot.checks import MAX_TOTAL
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.checks import MAX_AMOUNT, MAX_TOTAL
+from trimtab.planner.snapshot.columns import Int64, Snapshot
 from trimtab.v1 import option_choice_pb2 as pb
+from trimtab.v1 import plan_pb2
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.words import counted
+
+MOST_CLUSTERS: Final = 64
+MAX_AGE_S: Final = 600.0
+"""Age up to which sizes and health are used; prices and settings are used for longer."""
+
+
+@dataclass(frozen=True)
+class LastPlan:
+    """The input of a plan. made_s : when it was made, monotonic seconds."""
+
+    cluster: str
+    settings: plan_pb2.PlanSettings
+    groups: tuple[NodeGroupInfo, ...]
+    node_count: int
+    snapshot_version: str
+    made_s: float
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether sizes and health may be used."""
+        return time.monotonic() - self.made_s <= MAX_AGE_S
+
+
+class ClusterPlan(NamedTuple):
+    """The plan of the cluster that a request is about, None = not known; note : why it is not known, "" = it is."""
+
+    plan: LastPlan | None
+    note: str = ""
+
+
+class LastPlans:
+    """The last plan of each cluster, of the clusters planned for most recently."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[str, LastPlan] = OrderedDict()
+
+    def remember(self, request: plan_pb2.PlanRequest, snapshot: Snapshot) -> None:
+        """Keep the input of a plan."""
+        settings = plan_pb2.PlanSettings()
+        settings.CopyFrom(request.settings)
+        plan = LastPlan(
+            request.cluster,
+            settings,
+            tuple(snapshot.groups),
+            len(snapshot.nodes.name),
+            snapshot.version,
+            time.monotonic(),
+        )
+        with self._lock:
+            self._plans[request.cluster] = plan
+            self._plans.move_to_end(request.cluster)
+            while len(self._plans) > MOST_CLUSTERS:
+                self._plans.popitem(last=False)
+
+    def find(self, cluster: str, node_groups: Iterable[str]) -> ClusterPlan:
+        """Return the last plan of a cluster; cluster "" = the only cluster that has any of the node groups."""
+        with self._lock:
+            plans = dict(self._plans)
+        if cluster:
+            named = plans.get(cluster)
+            return ClusterPlan(named, "" if named else f"no plan was made for cluster {cluster!r}")
+        wanted = set(node_groups)
+        having = [plan for plan in plans.values() if any(group.id in wanted for group in plan.groups)]
+        if len(having) == 1:
+            return ClusterPlan(having[0])
+        if having:
+            names = ", ".join(sorted(repr(plan.cluster) for plan in having))
+            return ClusterPlan(None, f"{names} all have these node groups, name one (--expander-cluster)")
+        return ClusterPlan(None, "no plan was made for a cluster with these node groups")
+
+
+_NOTHING = b""
+_MOST_ALIKE: Final = 4
+"""Most earlier options that an option is compared with: bounds the work for options that only look alike."""
+
+_Ends = tuple[int, bytes, bytes]
+
+
+class PodReader:
+    """Reads the pods of one request, within its limits.
+
+    shapes : requests of pods, amounts by resource name, milli-cores of cpu, base units of the rest; shape_of : the
+    shape of each distinct pod, in order of appearance.
+    """
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limits = limits
+        self.shapes: list[dict[str, int]] = []
+        self.shape_of: list[int] = []
+        self.unreadable = 0
+        """Distinct pods that could not be read."""
+        self._number: dict[bytes, int] = {}
+        self._shape_of_content: dict[bytes, int] = {}
+        self._read: dict[_Ends, list[tuple[Sequence[bytes], NDArray[np.int64]]]] = {}
+
+    def read_all(self, pods: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the number of each encoded pod, equal for equal encodings. int64[M], read-only. pods : field of a
+        message, unchanged as long as the reader is used. Two such fields are compared without creating an object for
+        each pod.
+        """
+        self._limits.check()
+        if not pods:
+            return np.zeros(0, np.int64)
+        alike = self._read.setdefault((len(pods), pods[0], pods[-1]), [])
+        for earlier, numbers in alike:
+            if earlier == pods:
+                return numbers
+        numbers = self._numbers(list(pods))
+        if len(alike) < _MOST_ALIKE:
+            alike.append((pods, numbers))
+        return numbers
+
+    def _numbers(self, raws: list[bytes]) -> NDArray[np.int64]:
+        self._limits.reserve(sum(map(len, raws)), "the pods of an option")
+        numbers = list(map(self._number.get, raws))
+        if None in numbers:
+            for raw in raws:
+                if raw not in self._number:
+                    self._number[raw] = len(self.shape_of)
+                    self.shape_of.append(self._shape(raw))
+            numbers = list(map(self._number.get, raws))
+        found = np.array(numbers, np.int64)
+        found.flags.writeable = False
+        return found
+
+    def _shape(self, raw: bytes) -> int:
+        try:
+            spec = core_pb2.RawPod.FromString(raw).spec
+            content = _content(spec)
+            known = self._shape_of_content.get(content)
+            return self._add(content, bounded(pod_requests(_struct(spec)))) if known is None else known
+        except (DecodeError, FieldError):
+            self.unreadable += 1
+            known = self._shape_of_content.get(_NOTHING)
+            return self._add(_NOTHING, {}) if known is None else known
+
+    def _add(self, content: bytes, requests: dict[str, int]) -> int:
+        self._shape_of_content[content] = len(self.shapes)
+        self.shapes.append(requests)
+        return len(self.shapes) - 1
+
+
+def bounded(requests: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return amounts within those that a snapshot may hold, so that sums and products stay within int64."""
+    return {resource: min(max(amount, 0), MAX_AMOUNT) for resource, amount in requests}
+
+
+def _content(spec: core_pb2.RawPodSpec) -> bytes:
+    """Return the encoded fields that determine a pod's requests."""
+    kept = core_pb2.RawPodSpec(overhead=spec.overhead)
+    kept.containers.extend(map(_resources_of, spec.containers))
+    kept.init_containers.extend(map(_resources_of, spec.init_containers))
+    if spec.HasField("resources"):
+        kept.resources.CopyFrom(spec.resources)
+    return kept.SerializeToString()
+
+
+def _resources_of(container: core_pb2.Container) -> core_pb2.Container:
+    restart = container.restart_policy if container.HasField("restart_policy") else None
+    return core_pb2.Container(resources=container.resources, restart_policy=restart)
+
+
+def _struct(spec: core_pb2.RawPodSpec) -> PodSpec:
+    return PodSpec(
+        containers=[_container(one) for one in spec.containers],
+        init_containers=[_container(one) for one in spec.init_containers],
+        resources=_resources(spec.resources) if spec.HasField("resources") else None,
+        overhead=_quantities(spec.overhead),
+    )
+
+
+def _container(container: core_pb2.Container) -> Container:
+    return Container(resources=_resources(container.resources), restart_policy=container.restart_policy or None)
+
+
+def _resources(resources: core_pb2.ResourceRequirements) -> Resources:
+    return Resources(requests=_quantities(resources.requests), limits=_quantities(resources.limits))
+
+
+def _quantities(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, str | int | float]:
+    return {entry.key: entry.value.string for entry in entries}
+
 
 _UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 

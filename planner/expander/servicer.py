@@ -21,8 +21,7 @@ import structlog
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.common.recording import RecordingWriter
-from trimtab.planner.expander.clusters import LastPlans
-from trimtab.planner.expander.question import question
+from trimtab.planner.expander.question import LastPlans, question
 from trimtab.planner.model.execution import within
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option

@@ -13,8 +13,7 @@ import numpy as np
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.model.settings import NODES, ResourceLimit, ScaleDownSettings
-from trimtab.planner.model.settings.node_budgets import EMPTY, UNDERUTILIZED, NodeDisruptionBudget
-from trimtab.planner.model.settings.schedules import is_active
+from trimtab.planner.model.settings.scale_down import EMPTY, UNDERUTILIZED, NodeDisruptionBudget, is_active
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 
 

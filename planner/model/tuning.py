@@ -1,6 +1,6 @@
 """The numbers that tune searches, in one place: each changes how good a plan is, or how long it takes, and none what is
 legal. Those that were measured say so; all others are guesses, and whoever measures one (half, double) moves it up. The
-budgets of `search_effort` are in `trimtab.planner.model.settings.search`.
+budgets of `search_effort` are in `trimtab.planner.model.settings.scale_up`.
 """
 
 from typing import Final

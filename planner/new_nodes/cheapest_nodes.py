@@ -11,18 +11,20 @@ all-or-nothing group with the cheapest others, then first fit over all groups.
 
 import numpy as np
 
-from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.plan import cheapest_plan, single_class_plan
 from trimtab.planner.cheapest.problem import NO_ZONE, PlanBounds, Problem
-from trimtab.planner.cheapest.single_class import single_class_plan
 from trimtab.planner.model.tuning import MOST_NARROWED
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, RowsOfPods, planned_nodes, without_others
 from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.new_nodes.whole_problem import (
+    PlannedNodes,
     RoomToGrow,
+    RowsOfPods,
     in_zones,
     merged,
+    planned_nodes,
     problem_of_classes,
     whole_problem,
+    without_others,
     zones_of_pods,
 )
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.classes.grouping import number_values
+from trimtab.planner.classes.label_columns import number_values
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.values import MountedVolume, NodeTraits
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate, CounterKind

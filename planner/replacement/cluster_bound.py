@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.candidates import alike, undominated
+from trimtab.planner.cheapest.portfolio import alike, undominated
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import BOUND_KINDS
 from trimtab.planner.placement.group_bounds import fresh_amounts, kinds_of

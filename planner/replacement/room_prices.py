@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.candidates import alike, mean_demand, similar_rows
+from trimtab.planner.cheapest.portfolio import alike, mean_demand, similar_rows
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import ASCENT_CELLS, ASCENT_STEPS, FIRST_ASCENT_STEP, PRICED_ROWS, TOLERANCE
 from trimtab.planner.snapshot.columns import Bool, Float64

@@ -7,9 +7,9 @@ a part of these.
 from dataclasses import dataclass, field
 
 from trimtab.planner.model.settings import ScaleDownSettings, ScaleUpSettings, resolve_scale_down, resolve_scale_up
-from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.reading import resolved, setting, value_of
-from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
+from trimtab.planner.model.settings.scale_down import NodeDisruptionBudget, node_budgets
+from trimtab.planner.model.settings.scale_up import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 

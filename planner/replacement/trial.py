@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.candidates import with_similar_rows_joined
 from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.portfolio import with_similar_rows_joined
 from trimtab.planner.cheapest.problem import PlanBounds
-from trimtab.planner.model.settings.search import BEST
+from trimtab.planner.model.settings.scale_up import BEST
 from trimtab.planner.model.tuning import (
     KEPT_NODES_TRIED,
     MANY_CELLS,
@@ -24,8 +24,7 @@ from trimtab.planner.model.tuning import (
     REPEATED_OPENINGS,
     TRIAL_ROWS,
 )
-from trimtab.planner.new_nodes.planned_nodes import RowsOfPods, planned_nodes
-from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
+from trimtab.planner.new_nodes.whole_problem import RoomToGrow, RowsOfPods, planned_nodes, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
 from trimtab.planner.placement.kernels.search import evacuate
 from trimtab.planner.placement.orders import by_class

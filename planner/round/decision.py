@@ -16,7 +16,7 @@ from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare, active_bu
 from trimtab.planner.facts.readiness import unhealthy
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.settings import ScaleDownSettings, ScaleUpSettings
-from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget
+from trimtab.planner.model.settings.scale_down import NodeDisruptionBudget
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.round import Round, RoundInput

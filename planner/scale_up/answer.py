@@ -10,13 +10,13 @@ from trimtab.places import UPCOMING, count_places, node_name
 from trimtab.planner.facts.labels import values_by_label_set
 from trimtab.planner.facts.nodes import limits_by_group
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.new_nodes.progress import write_splits
 from trimtab.planner.new_nodes.refusals import GrowthInPlan, Refusals, why_pending
+from trimtab.planner.new_nodes.whole_problem import PlannedNodes
 from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.decision import NO_CHANGE, Decided, NodeChange, Summary
-from trimtab.planner.scale_up.context import ScaleUpRequest
+from trimtab.planner.scale_up.context import ScaleUpRequest, remember
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.gangs.report import (
     add_gangs,
@@ -26,7 +26,6 @@ from trimtab.planner.scale_up.gangs.report import (
     next_orders,
 )
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.cheapest.candidates import least_value, share_cost
 from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.portfolio import least_value, share_cost
 from trimtab.planner.cheapest.problem import PlanBounds, Problem, problem
 from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits

@@ -7,9 +7,9 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.facts.nodes import group_prices, total
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.new_nodes.refusals import Refusals
+from trimtab.planner.new_nodes.whole_problem import PlannedNodes
 from trimtab.planner.placement.waiting import place_where, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice

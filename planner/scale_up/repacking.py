@@ -3,8 +3,8 @@
 A plan places waiting pods where there is room, and then grows groups for the rest. How well the rest fills new nodes
 depends on which pods take that room. Here the new nodes are given, one fewer than in a plan, and all pods that it
 serves are placed again, on existing and new nodes together, trying several orders. Contract: the result is only a
-proposal, to be carried out in the usual order (`trimtab.planner.scale_up.loop`) and compared like any plan
-(`trimtab.planner.scale_up.preference`). Pods with precedence keep it: those of nodes being deleted, recently evicted
+proposal, to be carried out in the usual order (`trimtab.planner.scale_up.decision`) and compared like any plan
+(`trimtab.planner.scale_up.variants`). Pods with precedence keep it: those of nodes being deleted, recently evicted
 ones, more important ones; pods placed on their nodes of the last loop stay there. No new node is removed if amounts
 alone show that the others do not suffice. Bounded by work and by time; pure.
 """

@@ -20,8 +20,7 @@ from trimtab.planner.placement.waiting import (
     pods_to_move,
     unplaced,
 )
-from trimtab.planner.scale_up.context import ScaleUpContext
-from trimtab.planner.scale_up.pending import Pending, pending_pods
+from trimtab.planner.scale_up.context import Pending, ScaleUpContext, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
 from trimtab.planner.snapshot.columns import Int32

@@ -19,13 +19,11 @@ from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.execution import within
 from trimtab.planner.round.round import Work
-from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.service.failures import as_service_error, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
-from trimtab.planner.service.request_limits import Bounds, EnforcedLimits, ReserveMemory, reserve_any
+from trimtab.planner.service.request_limits import Bounds, EnforcedLimits, ReserveMemory, ThreadLanes, reserve_any
 from trimtab.planner.service.session import CachedSnapshot, Session, Sessions
-from trimtab.planner.service.snapshot_reader import SnapshotReader, shared_parts
-from trimtab.planner.service.streams import Payload
+from trimtab.planner.service.snapshot_reader import Payload, SnapshotReader, shared_parts
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2, planner_pb2
 
@@ -131,11 +129,11 @@ class RequestHandler:
             "stages_ms": watch.milliseconds(),
         }
         for decision in answer.diagnostics.decisions:
-            name, counts = plan_pb2.Decision.Code.Name(decision.decision), decision.counts
+            name, own = plan_pb2.Decision.Code.Name(decision.decision), decision.counts
             self._instruments.plan(name, decision.result)
             shown = {"decision": name, "result": decision.result, **fields}
             # A decision may count what the line has already, such as nodes.
-            counts = {f"{name.lower()}_{key}" if key in shown else key: counts[key] for key in sorted(counts)}
+            counts = {f"{name.lower()}_{key}" if key in shown else key: own[key] for key in sorted(own)}
             self._log.info("decision", **counts, **shown)
 
     def _log_failures(self, request: plan_pb2.PlanRequest, planned: Planned) -> None:

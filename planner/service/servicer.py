@@ -16,11 +16,10 @@ from trimtab.common.rpc.callers import current_caller
 from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS
-from trimtab.planner.service.concurrency import AdmissionQueue
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_limits import Bounds, RequestMemory, ReserveMemory
+from trimtab.planner.service.request_limits import AdmissionQueue, Bounds, RequestMemory, ReserveMemory
 from trimtab.planner.service.settings import PlannerOptions
-from trimtab.planner.service.streams import StreamLimits, collect, reserve_for_reading
+from trimtab.planner.service.snapshot_reader import StreamLimits, collect, reserve_for_reading
 from trimtab.setting_options import FEATURES
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 

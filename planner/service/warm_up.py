@@ -20,11 +20,11 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.common.kubernetes.signals import well_known
 from trimtab.common.rpc.collection import collection_rare
-from trimtab.planner.capacity_requests.settings import ATOMIC_SCALE_UP
+from trimtab.planner.capacity_requests.requests import ATOMIC_SCALE_UP
 from trimtab.planner.compiled.kernel_cache import when_cold
 from trimtab.planner.decisions.table import TABLE, codes
-from trimtab.planner.service.concurrency import cores
 from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_limits import cores
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

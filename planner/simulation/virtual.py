@@ -13,12 +13,7 @@ it is the copy.
 
 import numpy as np
 
-from trimtab.planner.classes.pod_classes import (
-    known_classes,
-    label_groups,
-    namespace_numbers,
-    pinned_in_class,
-)
+from trimtab.planner.classes.pod_classes import known_classes, label_groups, namespace_numbers, pinned_in_class
 from trimtab.planner.classes.scheduling_specs import scheduling_spec
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.predicates.counters import with_more_pods

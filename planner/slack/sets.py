@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.settings.schedules import is_active
+from trimtab.planner.model.settings.scale_down import is_active
 from trimtab.planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
 from trimtab.planner.slack.objects import (

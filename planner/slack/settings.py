@@ -14,7 +14,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from trimtab.planner.model.settings.reading import SettingsError, resolved, selector, setting, value_of
-from trimtab.planner.model.settings.schedules import check_cron
+from trimtab.planner.model.settings.scale_down import check_cron
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 

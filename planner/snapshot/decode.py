@@ -27,7 +27,7 @@ from trimtab.planner.snapshot.dictionaries import (
     read_strings,
 )
 from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
-from trimtab.planner.snapshot.pod_specs import read_pod_specs, read_volumes
+from trimtab.planner.snapshot.pod_specs import read_capacity_requests, read_pod_specs, read_slack_requests, read_volumes
 from trimtab.planner.snapshot.pods import (
     PodDictionaries,
     group_names,
@@ -37,7 +37,6 @@ from trimtab.planner.snapshot.pods import (
     read_pods,
 )
 from trimtab.planner.snapshot.references import NONE, resolve
-from trimtab.planner.snapshot.requests import read_capacity_requests, read_slack_requests
 from trimtab.planner.snapshot.rows import (
     DictionarySizes,
     read_budgets,

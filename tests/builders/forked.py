@@ -24,7 +24,7 @@ from trimtab.common.rpc.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
 COMMANDS = (
     "trimtab.clients.cli.commands",
     "trimtab.actuator.service.process",
-    "trimtab.planner.command",
+    "trimtab.planner.process",
     "trimtab.planner.decisions.plan",
 )
 """What `trimtab` and both services import."""

@@ -29,7 +29,7 @@ def known_options(command: str) -> set[str]:
 
     from trimtab.actuator.service.process import app as actuator
     from trimtab.clients.cli.commands import app as cli
-    from trimtab.planner.command import app as planner
+    from trimtab.planner.process import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
     if command == "run":

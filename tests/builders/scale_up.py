@@ -12,7 +12,7 @@ from tests.certificates.scale_up import offences
 from trimtab.places import new_nodes, on_existing, on_new_nodes, on_upcoming, shortfalls
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
-from trimtab.planner.model.settings import search
+from trimtab.planner.model.settings import scale_up
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
@@ -90,7 +90,7 @@ def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
 
 def search_budgets(patch: pytest.MonkeyPatch, **budgets: int) -> None:
     """Change budgets of the usual search effort."""
-    patch.setitem(search._BUDGETS, plan_pb2.SearchEffort.USUAL, replace(search.USUAL, **budgets))  # type: ignore[arg-type]
+    patch.setitem(scale_up._BUDGETS, plan_pb2.SearchEffort.USUAL, replace(scale_up.USUAL, **budgets))  # type: ignore[arg-type]
 
 
 def plan_message(
@@ -107,7 +107,7 @@ def plan_message(
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, state, Work(time_left=time_left))
-    bounded = time_left is not None or len(message.node_groups) > search.USUAL.packed_groups
+    bounded = time_left is not None or len(message.node_groups) > scale_up.USUAL.packed_groups
     assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
     return Outcome(answer.scale_up, answer)
 

@@ -13,7 +13,7 @@ from trimtab.common.rpc.errors import Reason
 from trimtab.common.rpc.server import ServerSettings
 from trimtab.planner import process
 from trimtab.planner.decisions import requests
-from trimtab.planner.service import streams
+from trimtab.planner.service import snapshot_reader
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.snapshot import checks
 from trimtab.v1 import reason_pb2
@@ -52,7 +52,7 @@ def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
 @pytest.mark.parametrize(
     ("limit", "value"),
     [
-        ("bytes of one piece of a snapshot", streams.MAX_PIECE_BYTES),
+        ("bytes of one piece of a snapshot", snapshot_reader.MAX_PIECE_BYTES),
         ("bytes of the request's header, the state in it", process.MAX_MESSAGE_BYTES),
         ("pods", checks.MAX_PODS),
         ("nodes, templates", checks.MAX_NODES),
@@ -78,7 +78,7 @@ def test_the_limits_of_the_page_are_those_of_the_code(limit: str, value: int) ->
 
 
 def test_the_client_sends_pieces_that_the_planner_accepts() -> None:
-    assert planner_client.PIECE_BYTES == streams.MAX_PIECE_BYTES
+    assert planner_client.PIECE_BYTES == snapshot_reader.MAX_PIECE_BYTES
 
 
 def test_the_page_names_every_enumeration_of_reasons() -> None:

@@ -21,7 +21,7 @@ from trimtab.actuator.service.external.servicer import MAX_ANSWER_BYTES, Externa
 from trimtab.clusterautoscaler import expander_pb2
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.common.rpc.errors import ServiceError
-from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.question import LastPlans
 from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.service.request_limits import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions

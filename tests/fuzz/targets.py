@@ -24,7 +24,7 @@ from trimtab.planner.scale_down.state import recall
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_limits import Bounds, RequestMemory
 from trimtab.planner.service.settings import PlannerOptions
-from trimtab.planner.service.streams import reserve_for_reading
+from trimtab.planner.service.snapshot_reader import reserve_for_reading
 from trimtab.planner.service.warm_up import NOW_S, growing_cluster, small_cluster
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize

@@ -31,7 +31,7 @@ from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.k8s.v1 import core_pb2
-from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.question import LastPlans
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
 from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.process import MAX_MESSAGE_BYTES

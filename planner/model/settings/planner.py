@@ -5,8 +5,8 @@ and ranges are those of the contract.
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.reading import SettingsError, resolved, selector, setting, value_of
+from trimtab.planner.model.settings.scale_down import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.scale_up import Readiness, resolve_readiness
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb

@@ -1,11 +1,130 @@
-"""Settings of scale-down, resolved. Times in nanoseconds. Meaning, defaults and ranges are those of the contract."""
+"""Settings of scale-down with its schedules and node budgets, resolved. Times in nanoseconds. Meaning, defaults and
+ranges are those of the contract.
 
-from collections.abc import Mapping
+A schedule is active from each time at which its expression is due, in its time zone, for its duration. Cron as in
+Debian, including clock changes (library `cronsim`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
 
-from trimtab.planner.model.settings.reading import overridden, resolved, setting, value_of
-from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
+from cronsim import CronSim, CronSimError
+
+from trimtab.planner.model.settings.reading import (
+    SECOND_NS,
+    SettingsError,
+    overridden,
+    resolved,
+    selector,
+    setting,
+    value_of,
+)
+from trimtab.planner.model.settings.scale_up import USUAL, SearchBudgets, resolve_search
+from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
+
+_CRON_FIELDS: Final = 5
+
+
+def check_cron(cron: str, path: str) -> None:
+    """Raise SettingsError unless a text is a cron expression of five fields that is due at some time."""
+    problem = f"{cron!r} has {len(cron.split())} fields"
+    if len(cron.split()) == _CRON_FIELDS:
+        try:
+            next(CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC)))
+        except CronSimError as error:
+            problem = f"{cron!r} cannot be read: {error}"
+        except StopIteration:
+            problem = f"{cron!r} is never due"
+        else:
+            return
+    raise SettingsError(path, f"{problem}; write minute, hour, day of month, month, day of week, such as '0 8 * * 1-5'")
+
+
+def is_active(cron: str, zone: tzinfo, duration_ns: int, now_ns: int) -> bool:
+    """Return whether a schedule was due less than its duration ago. now_ns : Unix nanoseconds."""
+    now = datetime.fromtimestamp(now_ns // SECOND_NS, UTC)
+    begin = now - timedelta(seconds=-(-duration_ns // SECOND_NS))
+    try:
+        due = next(CronSim(cron, begin.astimezone(zone)))
+    except StopIteration:
+        return False
+    return due.timestamp() * SECOND_NS + duration_ns > now_ns and due <= now
+
+
+EMPTY, UNDERUTILIZED, DRIFTED = "Empty", "Underutilized", "Drifted"
+_REASONS: Final = (UNDERUTILIZED, EMPTY, DRIFTED)
+_MAX_NODES: Final = re.compile("([0-9]{1,9})(%?)")
+_WHOLE: Final = 100
+_SHORT: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+@dataclass(frozen=True)
+class NodeDisruptionBudget:
+    """How many nodes of a part of the cluster may be disrupted at the same time. Karpenter's `disruption.budgets`."""
+
+    max_nodes: int
+    """Number of nodes, or percentage of them."""
+    is_share: bool = False
+    """Whether `max_nodes` is a percentage; it rounds up."""
+    nodes: Selector = ()
+    """The nodes that count; () = all."""
+    node_groups: frozenset[str] = frozenset()
+    """Ids of their node groups; empty = all."""
+    reasons: frozenset[str] = frozenset()
+    """Reasons for which it holds; empty = all."""
+    schedule: str = ""
+    """Cron expression in UTC; "" = it always holds."""
+    duration_ns: int = 0
+    """How long it holds from each time of `schedule` on."""
+
+    def most(self, node_count: int) -> int:
+        """Return how many of so many nodes may be disrupted."""
+        return -(-self.max_nodes * node_count // _WHOLE) if self.is_share else self.max_nodes
+
+    def holds_for(self, reason: str) -> bool:
+        """Return whether a node that leaves for a reason counts."""
+        return not self.reasons or reason in self.reasons
+
+
+def node_budgets(given: Iterable[pb.DisruptionBudget], path: str) -> tuple[NodeDisruptionBudget, ...]:
+    """Resolve budgets for nodes. Raises SettingsError for an invalid value."""
+    return tuple(_budget(one, f"{path}[{i}]") for i, one in enumerate(given))
+
+
+def _budget(given: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
+    found = _MAX_NODES.fullmatch(given.max_nodes)
+    if found is None or (found[2] and int(found[1]) > _WHOLE):
+        problem = f'{given.max_nodes!r} is neither a number nor a share up to 100%; write "5" or "10%"'
+        raise SettingsError(f"{path}.max_nodes", problem)
+    for i, reason in enumerate(given.reasons):
+        if reason not in _REASONS:
+            raise SettingsError(f"{path}.reasons[{i}]", f"{reason!r} is not a reason; use {', '.join(_REASONS)}")
+    cron, duration = _SHORT.get(given.schedule, given.schedule), value_of(given, "duration", path, 0)
+    if cron:
+        check_cron(cron, f"{path}.schedule")
+    if bool(cron) != (duration > 0):
+        raise SettingsError(f"{path}.duration", "give schedule and duration together, the latter above 0 s")
+    return NodeDisruptionBudget(
+        max_nodes=int(found[1]),
+        is_share=bool(found[2]),
+        nodes=selector(given.nodes, f"{path}.nodes"),
+        node_groups=frozenset(value_of(given, "node_groups", path)),
+        reasons=frozenset(given.reasons),
+        schedule=cron,
+        duration_ns=duration,
+    )
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from trimtab.planner.new_nodes.demand_sets import NOBODY, TopologyDomains
 from trimtab.planner.new_nodes.refusals import refuse
 from trimtab.planner.placement.waiting import places, unplaced
 from trimtab.planner.round.round import Round
-from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.context import PodsInGangs, ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
 from trimtab.planner.scale_up.gangs.turns import TurnDraft, pending_pods_of
-from trimtab.planner.scale_up.pending import PodsInGangs
 from trimtab.planner.scale_up.plan import GangOutcome, ScaleUpPlan, better_of
-from trimtab.planner.scale_up.preference import is_better, worth
-from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
+from trimtab.planner.scale_up.variants import LIMITED, is_better, left_by, usual, worth
 from trimtab.planner.scale_up.waiting_pods import pending_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE

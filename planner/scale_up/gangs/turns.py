@@ -18,9 +18,9 @@ from trimtab.planner.facts.nodes import group_prices, total
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.tuning import MANY_SETS, SINGLE_POD_RUNS
 from trimtab.planner.new_nodes.demand_sets import NOBODY, DemandServer, DemandSet, Domain, PlacedSet, TopologyDomains
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.progress import Checkpoint
 from trimtab.planner.new_nodes.refusals import Refusals, refuse
+from trimtab.planner.new_nodes.whole_problem import PlannedNodes, joined
 from trimtab.planner.placement.waiting import in_order, priorities
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
 from trimtab.planner.scale_up.gangs.report import in_several_domains, unplaceable, without_places

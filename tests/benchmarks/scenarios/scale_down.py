@@ -16,12 +16,12 @@ from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.places import destinations
 from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.model.settings import ScaleDownSettings
-from trimtab.planner.model.settings.search import FIRST
+from trimtab.planner.model.settings.scale_up import FIRST
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
-from trimtab.planner.service.concurrency import ThreadLanes
+from trimtab.planner.service.request_limits import ThreadLanes
 from trimtab.planner.service.session import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert

@@ -17,7 +17,7 @@ from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.common.recording import RecordingReader
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell
-from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.question import LastPlans
 from trimtab.planner.expander.servicer import SERVICE, ChoiceRecorder, ExpanderServicer
 from trimtab.planner.process import MAX_MESSAGE_BYTES
 from trimtab.planner.service.request_limits import RequestMemory

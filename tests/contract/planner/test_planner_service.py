@@ -19,7 +19,7 @@ from trimtab.common.rpc.client import connect, invoke
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.telemetry import start_telemetry
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.streams import MAX_PIECE_BYTES
+from trimtab.planner.service.snapshot_reader import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 

@@ -1,4 +1,4 @@
-"""Naive reference for `trimtab.planner.scale_up.preference`: plans as lists of nodes and of pods."""
+"""Naive reference for `trimtab.planner.scale_up.variants`: plans as lists of nodes and of pods."""
 
 from collections import Counter
 from typing import NamedTuple

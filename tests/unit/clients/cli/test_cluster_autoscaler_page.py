@@ -12,7 +12,7 @@ from trimtab.actuator.service.process import app as actuator
 from trimtab.clients.cli.command_options import Acts, RunOptions
 from trimtab.clients.cli.commands import app
 from trimtab.clients.cli.live.run import _needs, with_defaults
-from trimtab.planner.command import app as planner
+from trimtab.planner.process import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs" / "cluster-autoscaler.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from trimtab.actuator.service.process import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cluster_generator.__main__ import main as generator
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS, WATCHED
-from trimtab.planner.command import app as planner
+from trimtab.planner.process import app as planner
 
 ROOT = Path(__file__).parents[4]
 RECORDED = ROOT / "clients/data/recordings/openshift-metal.json.gz"

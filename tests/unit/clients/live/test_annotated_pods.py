@@ -15,7 +15,7 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
-from trimtab.planner.snapshot.requests import read_slack_requests
+from trimtab.planner.snapshot.pod_specs import read_slack_requests
 from trimtab.v1 import snapshot_pb2 as pb
 
 WEB, IDLE = k8s.replica_set("web", 3), "example.com/idle"

@@ -7,7 +7,7 @@ import pytest
 from tests.builders.capacity_buffers import TEMPLATE, buffer, template
 from tests.builders.kubernetes import Json, deployment, job, owner_of, pod, replica_set, snapshot_of, stateful_set
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.requests import read_slack_requests
+from trimtab.planner.snapshot.pod_specs import read_slack_requests
 from trimtab.v1 import snapshot_pb2 as pb
 
 ASKS = {"annotations": {"trimtab.dev/slack": "20%"}}

@@ -12,11 +12,10 @@ import numpy as np
 
 from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
-from trimtab.planner.cheapest.candidates import candidates
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.cheapest.portfolio import SearchInputs, fill_state_for, make_plans
+from trimtab.planner.cheapest.portfolio import SearchInputs, candidates, fill_state_for, make_plans
 from trimtab.planner.cheapest.problem import PlanBounds, Problem
-from trimtab.planner.model.settings.search import USUAL
+from trimtab.planner.model.settings.scale_up import USUAL
 
 NEAR = 1.01
 MOST_FILLS = 1 << 14

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from trimtab.planner.cheapest.candidates import alike, undominated
+from trimtab.planner.cheapest.portfolio import alike, undominated
 
 OFFER = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1), st.booleans())
 

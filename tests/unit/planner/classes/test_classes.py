@@ -12,8 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals, node, requires
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import holds
-from trimtab.planner.classes.grouping import group_columns, group_keys, group_rows
-from trimtab.planner.classes.label_columns import LookedAt, label_matrix
+from trimtab.planner.classes.label_columns import LookedAt, group_columns, group_keys, group_rows, label_matrix
 from trimtab.planner.model.label_syntax import parse_integer
 from trimtab.planner.model.values import (
     AffinityTerm,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.builders.best_options import a_pod
 from trimtab.clusterautoscaler import expander_pb2 as ca
-from trimtab.planner.expander.pods import PodReader
+from trimtab.planner.expander.question import PodReader
 from trimtab.planner.model.execution import UNLIMITED
 
 AMOUNTS = [("100m", "1Gi"), ("100m", "1Gi"), ("250m", "2Gi"), ("3", "512Mi")]

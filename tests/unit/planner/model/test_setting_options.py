@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import ParseDict
 
-from trimtab.planner.capacity_requests.settings import resolve_capacity_requests
+from trimtab.planner.capacity_requests.requests import resolve_capacity_requests
 from trimtab.planner.model.settings import SettingsError, resolve_planner, resolve_scale_down, resolve_scale_up
 from trimtab.planner.pod_costs.settings import resolve_pod_costs
 from trimtab.planner.replacement.settings import resolve_replacement

@@ -23,7 +23,7 @@ from tests.builders.kubernetes import (
 from tests.builders.scale_up import NOW_S, settings_of
 from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.settings import search
+from trimtab.planner.model.settings import scale_up
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -88,16 +88,16 @@ def test_more_effort_leaves_no_more_pods_and_costs_no_more(seed: int) -> None:
         most = left, price
 
 
-@pytest.mark.parametrize("begins_with", [None, search.USUAL], ids=["without it", "with it"])
+@pytest.mark.parametrize("begins_with", [None, scale_up.USUAL], ids=["without it", "with it"])
 def test_the_plan_by_which_a_search_begins_stays_if_the_rest_finds_a_dearer_one(
-    begins_with: search.SearchBudgets | None, monkeypatch: pytest.MonkeyPatch
+    begins_with: scale_up.SearchBudgets | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with pods whose affinity and spread a plan that is cheaper in numbers does not know: here the rest of the
     search looks at one group only."""
     message = snapshot_of(*diverse_pods(7))
     snapshot = canonicalize(message)
     usual = left_and_price(message, snapshot, "USUAL")
-    rest = replace(search.FIRST, detailed_groups=1, packed_groups=1, begins_with=begins_with)
-    monkeypatch.setitem(search._BUDGETS, plan_pb2.SearchEffort.BEST, rest)
+    rest = replace(scale_up.FIRST, detailed_groups=1, packed_groups=1, begins_with=begins_with)
+    monkeypatch.setitem(scale_up._BUDGETS, plan_pb2.SearchEffort.BEST, rest)
     found = left_and_price(message, snapshot, "BEST")
     assert found == usual if begins_with else found > usual

@@ -8,7 +8,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.model.settings import PlannerSettings, ScaleUpSettings
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.scale_up.pending import pending_pods
+from trimtab.planner.scale_up.context import pending_pods
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_UNSCHEDULABLE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1.reason_pb2 import SkippedPodReason

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.reference.scale_up.preference import PlannedNode, WholePlan, price, unknown
 from tests.reference.scale_up.preference import is_better as naive
-from trimtab.planner.scale_up.preference import Worth, is_better
+from trimtab.planner.scale_up.variants import Worth, is_better
 from trimtab.v1.plan_pb2 import Expander
 
 BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)

@@ -7,8 +7,8 @@ from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affin
 from tests.builders.scale_up import plan
 from tests.unit.planner.scale_up.expander_options import Group, groups_of
 from trimtab.planner.model.settings import ScaleUpSettings
-from trimtab.planner.model.settings.search import BEST as BEST_EFFORT
-from trimtab.planner.model.settings.search import USUAL
+from trimtab.planner.model.settings.scale_up import BEST as BEST_EFFORT
+from trimtab.planner.model.settings.scale_up import USUAL
 from trimtab.planner.model.tuning import PROMISING_GROUPS, REPACKED_GROUPS, SAMPLED_GROUPS
 from trimtab.planner.placement.group_bounds import GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best

@@ -11,7 +11,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Eviction, Group, int32, write
 from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.placement.state_columns import LAYOUT_VERSION
-from trimtab.planner.scale_up.state import recall, remember
+from trimtab.planner.scale_up.context import recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
 from trimtab.planner.simulation.kernels import open_from_template, place, remove

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.rpc.errors import Reason, ServiceError
-from trimtab.planner.service.concurrency import AdmissionQueue
+from trimtab.planner.service.request_limits import AdmissionQueue
 
 
 class Crowd:
@@ -95,7 +95,7 @@ def test_a_caller_that_was_refused_has_one_turn_for_it() -> None:
 
 
 def test_only_so_many_refused_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.planner.service.concurrency.MOST_REFUSED", 2)
+    monkeypatch.setattr("trimtab.planner.service.request_limits.MOST_REFUSED", 2)
     turns = AdmissionQueue(1)
     with turns.place("first", 0, lambda: True):
         for name in ("a", "b", "c"):

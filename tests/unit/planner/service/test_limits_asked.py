@@ -10,9 +10,8 @@ from tests.fuzz.shapes import SHAPES, tainted_slices
 from tests.fuzz.targets import HANDLER
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits, asking, check_limits, in_context, within
-from trimtab.planner.service.concurrency import ThreadLanes
 from trimtab.planner.service.request_handler import Caller
-from trimtab.planner.service.request_limits import Bounds, RequestMemory
+from trimtab.planner.service.request_limits import Bounds, RequestMemory, ThreadLanes
 
 SIZES = {
     "expressions": (1, 6),

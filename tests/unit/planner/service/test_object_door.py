@@ -20,7 +20,7 @@ from trimtab.common.kubernetes.object_errors import InvalidInputError
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.streams import StreamLimits, collect
+from trimtab.planner.service.snapshot_reader import StreamLimits, collect
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, planner_pb2_grpc
 
 RECORDINGS = Path(trimtab.clients.__path__[0]) / "data" / "recordings"

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from trimtab.planner.service.concurrency import ThreadLanes
+from trimtab.planner.service.request_limits import ThreadLanes
 
 LONG_S = 60.0
 

@@ -17,7 +17,7 @@ from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.requests import read_slack_requests
+from trimtab.planner.snapshot.pod_specs import read_slack_requests
 
 ONE = SlackRequest("Deployment/default/web", "", "default", spec(), (("app", "web"),), 4, "50%")
 TWO = SlackRequest("CapacityBuffer/default/spare", "", "default", spec(100), (), -1, "", 3, 20, (("cpu", 900),))

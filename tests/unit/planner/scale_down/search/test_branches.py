@@ -20,7 +20,7 @@ from trimtab.planner.round.round import Round, Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.scale_down.search import portfolio
-from trimtab.planner.service.concurrency import ThreadLanes
+from trimtab.planner.service.request_limits import ThreadLanes
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.log import move_log
 from trimtab.planner.simulation.virtual_rows import VirtualRows

@@ -47,13 +47,13 @@ def nothing_asked(settings: CapacityRequestSettings) -> Decided:
 
 def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
     """Return the figures of a result."""
-    outcomes = Counter(one.outcome for one in result.requests)
+    outcomes = Counter(request.outcome for request in result.requests)
     counts = {
         "requests": len(result.requests),
         "holding": sum(outcomes[code] for code in HOLDS_ROOM),
         "lacking": sum(outcomes[code] for code in _LACKS_ROOM),
         "ended": outcomes[Outcome.BOOKING_EXPIRED] + outcomes[Outcome.CONSUMED],
-        "booked_pods": sum(one.booked_count for one in result.requests),
+        "booked_pods": sum(request.booked_count for request in result.requests),
         "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
         "given_back": len(result.release.nodes) + sum(result.release.upcoming.values()),
     }
@@ -64,24 +64,24 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     """Return the answer and the next state. O(requests + pods)."""
     result = pb.CapacityRequestsDecision()
     coming = loop.growth.numbered(len(loop.state.node_state), loop.group_of)
-    for one in asking(served, every=1):
-        reserve_memory(_BYTES_OF_REASON * (len(one.lack.reasons) + len(one.lack.failed)), "what requests lack")
-        result.requests.append(_answer(loop, one, coming))
+    for request in asking(served, every=1):
+        reserve_memory(_BYTES_OF_REASON * (len(request.lack.reasons) + len(request.lack.failed)), "what requests lack")
+        result.requests.append(_answer(loop, request, coming))
     write_splits(loop.progress, result)
-    lacking = any(one.outcome in _LACKS_ROOM for one in served)
+    lacking = any(request.outcome in _LACKS_ROOM for request in served)
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
     if not served:
         result.result = Result.CAPACITY_REQUESTS_NONE
     new = [
         pb.NodeOrder(
-            name=one.request.request.key,
-            uid=one.request.request.uid,
+            name=request.request.request.key,
+            uid=request.request.request.uid,
             node_group=loop.this.snapshot.groups[group].id,
             count=count,
             order_time=Timestamp(seconds=loop.this.now_ns // SECOND_NS),
         )
-        for one in served
-        for group, count in sorted(Counter(loop.group_of[at] for at in one.new_nodes).items())
+        for request in served
+        for group, count in sorted(Counter(loop.group_of[at] for at in request.new_nodes).items())
     ]
     orders = next_orders(result.requests, state.orders if state is not None else (), new, loop.this.now_ns)
     waits = bool(useless_orders(result.requests, state))
@@ -89,37 +89,37 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits, change=change)
 
 
-def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityRequestAnswer:
+def _answer(loop: CapacityLoop, served: ServedRequest, coming_at: Coming) -> pb.CapacityRequestAnswer:
     """Return the answer to one request."""
-    request = one.request.request
-    holds = one.outcome in HOLDS_ROOM
+    request = served.request.request
+    holds = served.outcome in HOLDS_ROOM
     answer = pb.CapacityRequestAnswer(
         namespace=request.namespace,
         name=request.name,
         uid=request.uid,
-        outcome=one.outcome,  # type: ignore[arg-type]
-        pod_count=one.request.pod_count,
-        started_count=one.request.started,
-        booked_count=len(one.pods) if holds else 0,
-        needs_new_nodes=len(one.new_nodes) > 0,
+        outcome=served.outcome,  # type: ignore[arg-type]
+        pod_count=served.request.pod_count,
+        started_count=served.request.started,
+        booked_count=len(served.pods) if holds else 0,
+        needs_new_nodes=len(served.new_nodes) > 0,
     )
-    if holds and one.outcome != Outcome.COMING:
+    if holds and served.outcome != Outcome.COMING:
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
         answer.booked_until.seconds = since + loop.settings.booking_s
-    answer.places.extend(_places(loop, one, coming_at))
-    answer.detail = _detail(one, answer)
-    if one.lack.detail or one.lack.reasons:
-        answer.shortfall.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
-        answer.shortfall.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
-        answer.shortfall.detail = one.lack.detail
+    answer.places.extend(_places(loop, served, coming_at))
+    answer.detail = _detail(served, answer)
+    if served.lack.detail or served.lack.reasons:
+        answer.shortfall.reasons.update(served.lack.reasons)  # type: ignore[arg-type]
+        answer.shortfall.failed_predicates.update(served.lack.failed)  # type: ignore[arg-type]
+        answer.shortfall.detail = served.lack.detail
     return answer
 
 
-def _detail(one: ServedRequest, answer: pb.CapacityRequestAnswer) -> str:
+def _detail(served: ServedRequest, answer: pb.CapacityRequestAnswer) -> str:
     """Return one sentence."""
-    if one.outcome == Outcome.INVALID:
-        return one.request.request.problem
-    if one.outcome in HOLDS_ROOM:
+    if served.outcome == Outcome.INVALID:
+        return served.request.request.problem
+    if served.outcome in HOLDS_ROOM:
         existing = len({place.node for place in answer.places if place.node})
         coming = len({(place.node_group, place.number) for place in answer.places if not place.node})
         where = [f"{existing} that {'exists' if existing == 1 else 'exist'}"] if existing else []
@@ -127,23 +127,23 @@ def _detail(one: ServedRequest, answer: pb.CapacityRequestAnswer) -> str:
         started = f"; {answer.started_count} of {answer.pod_count} have started" if answer.started_count else ""
         pods = "1 pod" if answer.booked_count == 1 else f"{answer.booked_count} pods"
         return f"room for {pods} on nodes: {', '.join(where) or 'none'}{started}"
-    own = _DETAILS.get(one.outcome, "")  # type: ignore[call-overload]
-    return "; ".join(text for text in (one.lack.detail, own) if text)
+    own = _DETAILS.get(served.outcome, "")  # type: ignore[call-overload]
+    return "; ".join(text for text in (served.lack.detail, own) if text)
 
 
-def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityRequestPlace]:
+def _places(loop: CapacityLoop, served: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityRequestPlace]:
     """Yield where the pods of each set have room."""
-    snapshot, known, first = loop.this.snapshot, loop.simulation.node_count, 0
-    for number, missing in enumerate(one.request.missing if len(one.pods) else ()):
-        pods = one.pods[first : first + missing]
+    snapshot, node_count, first = loop.this.snapshot, loop.simulation.node_count, 0
+    for number, missing in enumerate(served.request.missing if len(served.pods) else ()):
+        pods = served.pods[first : first + missing]
         first += missing
         at, counts = np.unique(loop.state.pod_node[pods], return_counts=True)
         pairs = list(zip(at.tolist(), counts.tolist(), strict=True))
         for node, count in pairs:
-            if node < known:
+            if node < node_count:
                 yield pb.CapacityRequestPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
         group_of, number_of = coming_at
-        coming = sorted((int(group_of[at]), int(number_of[at]), count) for at, count in pairs if at >= known)
+        coming = sorted((int(group_of[at]), int(number_of[at]), count) for at, count in pairs if at >= node_count)
         for group, place, count in coming:
             yield pb.CapacityRequestPlace(
                 node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number
@@ -152,8 +152,8 @@ def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterat
 
 def input_of(loop: CapacityLoop, served: Sequence[ServedRequest], waiting: Bool) -> RoundInput:
     """Return what the other decisions get."""
-    held = [one for one in served if one.outcome in HOLDS_ROOM and len(one.pods)]
-    keys = {one.request.request.key for one in served if one.outcome in SEEKS_ROOM}
+    held = [request for request in served if request.outcome in HOLDS_ROOM and len(request.pods)]
+    keys = {request.request.request.key for request in served if request.outcome in SEEKS_ROOM}
     requested = those_that_name(loop.this.snapshot, waiting, keys)
     snapshot = _with_orders(loop.this.snapshot, loop.group_of, loop.this.now_ns)
     return RoundInput(_with_gates(snapshot, requested), _booked(loop, held), requested)
@@ -165,13 +165,13 @@ def _booked(loop: CapacityLoop, held: Sequence[ServedRequest]) -> BookedRoom:
     counts: list[int] = []
     rows: list[Int32] = []
     first = loop.simulation.pod_count
-    for one in held:
-        key = f"ProvisioningRequest/{one.request.request.key}"
-        virtual = [loop.simulation.virtual.pods[row - first] for row in one.pods.tolist()]
+    for held_request in held:
+        key = f"ProvisioningRequest/{held_request.request.request.key}"
+        virtual = [loop.simulation.virtual.pods[row - first] for row in held_request.pods.tolist()]
         pods += virtual
         names += [f"{key}-{number}" for number in range(len(virtual))]
-        counts += [count for count in one.request.missing if count]
-        rows.append(one.pods)
+        counts += [count for count in held_request.request.missing if count]
+        rows.append(held_request.pods)
     at = loop.state.pod_node[np.concatenate(rows)].astype(np.int32) if rows else np.zeros(0, np.int32)
     group, number = loop.growth.numbered(len(loop.state.node_state), loop.group_of)
     return BookedRoom(

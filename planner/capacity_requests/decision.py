@@ -48,10 +48,10 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     answered = answered_requests(this.snapshot, settings, this.now_ns // SECOND_NS)
     if not answered and not (state is not None and state.orders):
         return nothing_asked(settings)
-    seeking = [one for one in answered if one.needs_room]
-    sets = [(one.request, pods) for one in seeking for pods in one.request.pod_sets]
+    seeking = [request for request in answered if request.needs_room]
+    sets = [(request.request, pods) for request in seeking for pods in request.request.pod_sets]
     kinds = [VirtualPod(of.namespace, pods.spec, pods.labels, of.created_s) for of, pods in asking(sets)]
-    counts = [count for one in seeking for count in one.missing]
+    counts = [count for request in seeking for count in request.missing]
     reserve_memory(_BYTES_OF_POD * sum(counts) + _BYTES_OF_SET * len(sets), "pods of ProvisioningRequests")
     pods = tuple(chain.from_iterable(repeat(pod, count) for pod, count in zip(kinds, counts, strict=True)))
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
@@ -59,23 +59,27 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     this.hold_room(HeldRoom(names, bounds, fixed_demand(np.diff(bounds))), pods, kinds_of(tuple(dict.fromkeys(kinds))))
     first = this.simulation.pod_count + len(this.evictions)
     waiting = waiting_consumers(this.snapshot, answered)
-    last = first + np.cumsum([sum(one.missing) for one in seeking], dtype=np.int64)
+    last = first + np.cumsum([sum(request.missing) for request in seeking], dtype=np.int64)
     pods_of = np.split(np.arange(first, first + len(pods), dtype=np.int32), last[:-1] - first)
     loop = CapacityLoop(this, settings, list(map(RequestRows, seeking, pods_of)), waiting)
     served = _in_order(answered, loop.run())
-    given = input_of(loop, served, waiting)
-    return answer_of(loop, served, state)._replace(input=given)
+    round_input = input_of(loop, served, waiting)
+    return answer_of(loop, served, state)._replace(input=round_input)
 
 
 def _in_order(answered: tuple[AnsweredRequest, ...], served: list[ServedRequest]) -> list[ServedRequest]:
     """Return all requests by namespace and name, those included for which no room was sought."""
     nobody = np.zeros(0, np.int32)
     rest = [
-        ServedRequest(one, one.outcome, nobody, range(0), _TOO_MANY if one.outcome == Outcome.NOT_FOUND else NO_LACK)
-        for one in answered
-        if not one.needs_room
+        ServedRequest(
+            request, request.outcome, nobody, range(0), _TOO_MANY if request.outcome == Outcome.NOT_FOUND else NO_LACK
+        )
+        for request in answered
+        if not request.needs_room
     ]
-    return sorted([*served, *rest], key=lambda one: (one.request.request.namespace, one.request.request.name))
+    return sorted(
+        [*served, *rest], key=lambda request: (request.request.request.namespace, request.request.request.name)
+    )
 
 
 def growth_need(snapshot: Snapshot, settings: CapacityRequestSettings, now_ns: int) -> GrowthNeed | None:
@@ -85,10 +89,12 @@ def growth_need(snapshot: Snapshot, settings: CapacityRequestSettings, now_ns: i
         return None
     scale_up, leaving = settings.scale_up, being_deleted(snapshot, now_ns)
     may_add = [max(group.max_size - group.target_size, 0) for group in snapshot.groups]
-    whole = sum(most for most, group in zip(may_add, snapshot.groups, strict=True) if group.zero_or_max)
-    wanted = sum(sum(one.missing) for one in answered if one.needs_room and one.kind == Kind.ATOMIC_SCALE_UP)
-    most = min(wanted + whole, sum(may_add), scale_up.max_new_nodes)
-    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005
+    whole = sum(node_count for node_count, group in zip(may_add, snapshot.groups, strict=True) if group.zero_or_max)
+    wanted = sum(
+        sum(request.missing) for request in answered if request.needs_room and request.kind == Kind.ATOMIC_SCALE_UP
+    )
+    node_count = min(wanted + whole, sum(may_add), scale_up.max_new_nodes)
+    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: node_count + SPARE)  # noqa: ARG005
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

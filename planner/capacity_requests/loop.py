@@ -138,21 +138,21 @@ class CapacityLoop:
 
     def place(self, demand: DemandSet, domain: Domain, way: int) -> PlacedSet:  # noqa: ARG002
         """Place the pods of a request on nodes that exist, are coming or were opened before, then on new ones."""
-        progress, left = self.progress, demand.pods
+        progress, waiting = self.progress, demand.pods
         if way != _ON_NEW_NODES:
-            left = progress.fill_in_passes(left[::-1] if way == _SMALLEST_FIRST else left, self._nodes)
+            waiting = progress.fill_in_passes(waiting[::-1] if way == _SMALLEST_FIRST else waiting, self._nodes)
         if way == _BOOKED:
-            left = progress.fill_in_passes(left, self._unready)
+            waiting = progress.fill_in_passes(waiting, self._unready)
         check_log(self.state)
-        if len(left) and demand.may_add.all() and self.this.in_time() and place_all(progress, left, self._until):
-            left = NOBODY
-        return PlacedSet(len(left), (0, 0.0, 0, 0))
+        if len(waiting) and demand.may_add.all() and self.this.in_time() and place_all(progress, waiting, self._until):
+            waiting = NOBODY
+        return PlacedSet(len(waiting), (0, 0.0, 0, 0))
 
     def why(self, demand: DemandSet, domain: Domain, lacking: int) -> Lack:  # noqa: ARG002
         """Return what a request lacks."""
-        left = unplaced(self.state, demand.pods)
+        waiting = unplaced(self.state, demand.pods)
         pod_count = self._rows[demand.key].request.pod_count
-        return lack_of(self.progress, left, self._nodes, pod_count, may_add=bool(demand.may_add.all()))
+        return lack_of(self.progress, waiting, self._nodes, pod_count, may_add=bool(demand.may_add.all()))
 
     def checkpoint(self) -> Checkpoint:
         """Return the plan as it is, to go back to."""
@@ -181,8 +181,12 @@ def useless_orders(
     answers: Iterable[pb.CapacityRequestAnswer], state: pb.CapacityRequestsState | None
 ) -> list[pb.NodeOrder]:
     """Return the earlier orders of requests that hold no room and have not started either, the oldest first."""
-    served = {(_key(one), one.uid) for one in answers if one.outcome in HOLDS_ROOM or one.outcome == Outcome.CONSUMED}
-    return [one for one in (state.orders if state is not None else ()) if (one.name, one.uid) not in served]
+    served = {
+        (_key(answer), answer.uid)
+        for answer in answers
+        if answer.outcome in HOLDS_ROOM or answer.outcome == Outcome.CONSUMED
+    }
+    return [order for order in (state.orders if state is not None else ()) if (order.name, order.uid) not in served]
 
 
 def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> Int32:
@@ -192,27 +196,27 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
     orders = useless_orders(result.requests, state)
     if not orders:
         return np.zeros(0, np.int32)
-    answers = {(_key(one), one.uid): one for one in result.requests}
+    answers = {(_key(request), request.uid): request for request in result.requests}
     unused = UnusedNodes(this, pb.Decision.CAPACITY_REQUESTS, {split.node_group for split in result.splits})
     touched = list[pb.CapacityRequestAnswer]()
     for order in orders:
         own = answers.get((order.name, order.uid))
         if unused.release(order, result.release, *([own.release] if own is not None else [])) and own is not None:
             touched.append(own)
-    for own in {id(one): one for one in touched}.values():
+    for own in {id(order): order for order in touched}.values():
         own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
     return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.release.nodes], np.int32)
 
 
-def _sentence(one: pb.CapacityRequestAnswer) -> str:
-    count, coming = len(one.release.nodes), sum(one.release.upcoming.values())
+def _sentence(answer: pb.CapacityRequestAnswer) -> str:
+    count, coming = len(answer.release.nodes), sum(answer.release.upcoming.values())
     here = f"{count} that {'has' if count == 1 else 'have'} come" if count else ""
     later = f"{coming} still to come" if coming else ""
     return f"nodes ordered for it are given back: {' and '.join(filter(None, (here, later)))}"
 
 
-def _key(one: pb.CapacityRequestAnswer) -> str:
-    return f"{one.namespace}/{one.name}"
+def _key(answer: pb.CapacityRequestAnswer) -> str:
+    return f"{answer.namespace}/{answer.name}"
 
 
 def next_orders(
@@ -223,6 +227,6 @@ def next_orders(
 ) -> list[pb.NodeOrder]:
     """Return the orders to remember, the oldest first: those of the last hour, except of requests all of whose pods
     have started. The nodes of these have done their service, and go as all others do."""
-    over = {(_key(one), one.uid) for one in answers if one.outcome == Outcome.CONSUMED}
-    recent = (one for one in orders if now_ns // SECOND_NS - one.order_time.seconds < KEPT_S)
-    return [*(one for one in recent if (one.name, one.uid) not in over), *new]
+    over = {(_key(answer), answer.uid) for answer in answers if answer.outcome == Outcome.CONSUMED}
+    recent = (order for order in orders if now_ns // SECOND_NS - order.order_time.seconds < KEPT_S)
+    return [*(order for order in recent if (order.name, order.uid) not in over), *new]

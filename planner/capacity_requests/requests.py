@@ -62,19 +62,21 @@ def resolve_capacity_requests(settings: pb.PlanSettings) -> CapacityRequestSetti
     return resolved(CapacityRequestSettings, settings, classes=classes, scale_up=scale_up)
 
 
-def _classes(given: pb.CapacityRequestSettings) -> Mapping[str, int]:
-    if not given.classes:
+def _classes(own: pb.CapacityRequestSettings) -> Mapping[str, int]:
+    if not own.classes:
         return dict(DEFAULT_CLASSES)
-    found: dict[str, int] = {}
-    for at, one in enumerate(given.classes):
-        if not one.name:
+    classes: dict[str, int] = {}
+    for at, request_class in enumerate(own.classes):
+        if not request_class.name:
             raise SettingsError(f"{_PATH}.classes[{at}].name", "it is empty; give the name of a class")
-        if one.name in found:
-            raise SettingsError(f"{_PATH}.classes[{at}].name", f"{one.name!r} is given twice; give each class once")
-        if one.kind not in (Kind.CHECK_CAPACITY, Kind.ATOMIC_SCALE_UP):
+        if request_class.name in classes:
+            raise SettingsError(
+                f"{_PATH}.classes[{at}].name", f"{request_class.name!r} is given twice; give each class once"
+            )
+        if request_class.kind not in (Kind.CHECK_CAPACITY, Kind.ATOMIC_SCALE_UP):
             raise SettingsError(f"{_PATH}.classes[{at}].kind", "use CHECK_CAPACITY or ATOMIC_SCALE_UP")
-        found[one.name] = one.kind
-    return found
+        classes[request_class.name] = request_class.kind
+    return classes
 
 
 Outcome = pb.CapacityRequestOutcome
@@ -97,12 +99,12 @@ class AnsweredRequest(NamedTuple):
     @property
     def priority(self) -> int:
         """The highest priority of its pods."""
-        return max((one.spec.priority for one in self.request.pod_sets), default=0)
+        return max((pod_set.spec.priority for pod_set in self.request.pod_sets), default=0)
 
     @property
     def pod_count(self) -> int:
         """Pods of all its sets."""
-        return sum(one.pod_count for one in self.request.pod_sets)
+        return sum(pod_set.pod_count for pod_set in self.request.pod_sets)
 
     @property
     def needs_room(self) -> bool:
@@ -115,50 +117,60 @@ def answered_requests(snapshot: Snapshot, settings: CapacityRequestSettings, now
     priority, age, namespace and name. O(P) if there are any.
     """
     served = [
-        one
-        for one in snapshot.capacity_requests
-        if not one.has_ended and settings.kind(one.class_name) and one.processor_instance == settings.processor_instance
+        capacity_request
+        for capacity_request in snapshot.capacity_requests
+        if not capacity_request.has_ended
+        and settings.kind(capacity_request.class_name)
+        and capacity_request.processor_instance == settings.processor_instance
     ]
     if not settings.enabled or not served:
         return ()
-    consumers = _consumers(snapshot, {one.key for one in served})
-    found = list[AnsweredRequest]()
-    for one in asking(served):
-        own = consumers.get(one.key, {})
+    consumers = _consumers(snapshot, {request.key for request in served})
+    answered = list[AnsweredRequest]()
+    for request in asking(served):
+        own = consumers.get(request.key, {})
         started = sum(own.values())
-        outcome = _outcome(one, settings, started, now_s)
-        found.append(AnsweredRequest(one, settings.kind(one.class_name), started, _missing(one, own), outcome))
-    found.sort(key=lambda one: (one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key))
-    return tuple(_within_bound(found))
+        outcome = _outcome(request, settings, started, now_s)
+        answered.append(
+            AnsweredRequest(request, settings.kind(request.class_name), started, _missing(request, own), outcome)
+        )
+    answered.sort(
+        key=lambda row: (row.outcome != Outcome.BOOKED, -row.priority, row.request.created_s, row.request.key)
+    )
+    return tuple(_within_bound(answered))
 
 
 def _within_bound(answered: Sequence[AnsweredRequest]) -> Iterator[AnsweredRequest]:
     """Yield the requests in their order; those whose pods are too many beside those before them get no room."""
-    left = MOST_PODS
-    for one in answered:
-        count = sum(one.missing) if one.needs_room else 0
-        if count > left:
-            yield one._replace(outcome=Outcome.NOT_FOUND)
+    allowed = MOST_PODS
+    for request in answered:
+        count = sum(request.missing) if request.needs_room else 0
+        if count > allowed:
+            yield request._replace(outcome=Outcome.NOT_FOUND)
             continue
-        left -= count
-        yield one
+        allowed -= count
+        yield request
 
 
 def _consumers(snapshot: Snapshot, keys: set[str]) -> Mapping[str, Mapping[PodRequirements, int]]:
     """Return how many pods with each spec have started, by the request that they name."""
-    pods, named = snapshot.pods, _names_request(snapshot)
-    rows = np.flatnonzero(named[pods.spec] & (pods.node != NO_NODE)) if named.any() else np.zeros(0, np.int64)
+    pods, names_request = snapshot.pods, _names_request(snapshot)
+    rows = (
+        np.flatnonzero(names_request[pods.spec] & (pods.node != NO_NODE))
+        if names_request.any()
+        else np.zeros(0, np.int64)
+    )
     pairs, counts = np.unique(
         pods.namespace[rows].astype(np.int64) * (len(snapshot.specs) + 1) + pods.spec[rows], return_counts=True
     )
-    found: dict[str, dict[PodRequirements, int]] = {}
+    consumers: dict[str, dict[PodRequirements, int]] = {}
     for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
         namespace, at = divmod(pair, len(snapshot.specs) + 1)
         spec = snapshot.specs[at]
         key = f"{snapshot.strings[namespace]}/{spec.capacity_request}"
         if key in keys:
-            found.setdefault(key, {})[spec] = count
-    return found
+            consumers.setdefault(key, {})[spec] = count
+    return consumers
 
 
 def _names_request(snapshot: Snapshot) -> Bool:
@@ -168,49 +180,49 @@ def _names_request(snapshot: Snapshot) -> Bool:
 
 def waiting_consumers(snapshot: Snapshot, held: Sequence[AnsweredRequest]) -> Bool:
     """Return the pods that wait for room which a request holds, or seeks, for them. bool[P]."""
-    pods, named = snapshot.pods, _names_request(snapshot)
-    if not named.any() or not held:
+    pods, names_request = snapshot.pods, _names_request(snapshot)
+    if not names_request.any() or not held:
         return np.zeros(len(pods.spec), bool)
-    waits = named[pods.spec] & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal()
-    return those_that_name(snapshot, waits, {one.request.key for one in held})
+    waits = names_request[pods.spec] & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal()
+    return those_that_name(snapshot, waits, {held_request.request.key for held_request in held})
 
 
 def those_that_name(snapshot: Snapshot, pods: Bool, keys: Set[str]) -> Bool:
     """Return which of some pods : bool[P] name one of these requests, by "namespace/name". bool[P]."""
-    found, columns = np.zeros(len(pods), bool), snapshot.pods
+    names, columns = np.zeros(len(pods), bool), snapshot.pods
     for row in np.flatnonzero(pods).tolist():
         name = snapshot.specs[columns.spec[row]].capacity_request
-        found[row] = f"{snapshot.strings[columns.namespace[row]]}/{name}" in keys
-    return found
+        names[row] = f"{snapshot.strings[columns.namespace[row]]}/{name}" in keys
+    return names
 
 
-def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
+def _outcome(request: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
     """Return what follows from conditions, time and pods alone."""
-    if one.provisioned_s:
-        if one.pod_sets and started >= sum(each.pod_count for each in one.pod_sets):
+    if request.provisioned_s:
+        if request.pod_sets and started >= sum(each.pod_count for each in request.pod_sets):
             return Outcome.CONSUMED
-        return Outcome.BOOKING_EXPIRED if one.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
-    if one.created_s and one.created_s + (one.max_seek_s or settings.max_seek_s) <= now_s:
+        return Outcome.BOOKING_EXPIRED if request.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
+    if request.created_s and request.created_s + (request.max_seek_s or settings.max_seek_s) <= now_s:
         return Outcome.EXPIRED
-    return Outcome.INVALID if one.problem else Outcome.UNSPECIFIED
+    return Outcome.INVALID if request.problem else Outcome.UNSPECIFIED
 
 
-def _missing(one: CapacityRequest, consumers: Mapping[PodRequirements, int]) -> tuple[int, ...]:
+def _missing(request: CapacityRequest, consumers: Mapping[PodRequirements, int]) -> tuple[int, ...]:
     """Return how many pods of each set have not started. Started pods count for a set with their requests first: their
     other fields may differ from the template, such as selectors that a queue has added."""
-    missing, others = [each.pod_count for each in one.pod_sets], 0
+    missing, others = [each.pod_count for each in request.pod_sets], 0
     for spec, count in sorted(consumers.items(), key=lambda item: item[0].requests):
-        left = count
-        for at, each in enumerate(one.pod_sets):
+        unserved = count
+        for at, each in enumerate(request.pod_sets):
             if each.spec.requests == spec.requests:
-                taken = min(left, missing[at])
-                missing[at] -= taken
-                left -= taken
-        others += left
+                started = min(unserved, missing[at])
+                missing[at] -= started
+                unserved -= started
+        others += unserved
     for at in range(len(missing)):
-        taken = min(others, missing[at])
-        missing[at] -= taken
-        others -= taken
+        started = min(others, missing[at])
+        missing[at] -= started
+        others -= started
     return tuple(missing)
 
 
@@ -229,20 +241,20 @@ class Lack(NamedTuple):
 NO_LACK: Final = Lack()
 
 
-def lack_of(progress: PlanInProgress, left: Int32, order: Int32, pod_count: int, *, may_add: bool) -> Lack:
-    """Return what a request of `pod_count` pods lacks. left : int32 pods without room, while the others are placed;
+def lack_of(progress: PlanInProgress, waiting: Int32, order: Int32, pod_count: int, *, may_add: bool) -> Lack:
+    """Return what a request of `pod_count` pods lacks. waiting : int32 pods without room, while the others are placed;
     order : int32 nodes that may take pods; may_add : its class adds nodes.
     """
     simulation, limits, groups = progress.packer.simulation, progress.limits, progress.groups
-    detail = f"{len(left)} of {pod_count} pods have no room on {_why_nodes(simulation, int(left[0]), order)}"
+    detail = f"{len(waiting)} of {pod_count} pods have no room on {_why_nodes(simulation, int(waiting[0]), order)}"
     if not may_add:
         return Lack(detail)
-    reasons, failed = _why_groups(progress, left)
+    reasons, failed = _why_groups(progress, waiting)
     helping = [at for at, group in enumerate(groups) if reasons[group.id] == NodeGroupReason.NOT_EVALUATED]
     if helping:
         bound = min(int(limits.may_add[helping].sum()), progress.spare_nodes_left)
-        those = "the one node group that helps" if len(helping) == 1 else f"the {len(helping)} node groups that help"
-        why = f"{those} may get {bound} more nodes at most, which do not hold all of them"
+        helpers = "the one node group that helps" if len(helping) == 1 else f"the {len(helping)} node groups that help"
+        why = f"{helpers} may get {bound} more nodes at most, which do not hold all of them"
         then = limits.reasons_when_full()
         for at in helping:
             reasons[groups[at].id] = int(then[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)
@@ -252,18 +264,18 @@ def lack_of(progress: PlanInProgress, left: Int32, order: Int32, pod_count: int,
     return Lack(f"{detail}; {why}", reasons, failed)
 
 
-def _why_groups(progress: PlanInProgress, left: Int32) -> tuple[dict[str, int], dict[str, int]]:
+def _why_groups(progress: PlanInProgress, waiting: Int32) -> tuple[dict[str, int], dict[str, int]]:
     """Return why each group's new nodes help none of the pods, NOT_EVALUATED if they do, and failing predicates."""
     ids = [group.id for group in progress.groups]
     reserve_memory(_BYTES_OF_GROUP * len(ids), "why node groups do not help ProvisioningRequests")
-    found = refuse(progress, left, np.zeros(len(ids), np.int64))
-    fails = found.reason == NodeGroupReason.PREDICATE_FAILED
+    refusals = refuse(progress, waiting, np.zeros(len(ids), np.int64))
+    fails = refusals.reason == NodeGroupReason.PREDICATE_FAILED
     kind = fails.argmin(axis=0)
     reasons, failed = {}, {}
     for at, name in enumerate(ids):
-        reasons[name] = int(found.reason[kind[at], at])
+        reasons[name] = int(refusals.reason[kind[at], at])
         if fails[kind[at], at]:
-            failed[name] = int(found.predicate[kind[at], at])
+            failed[name] = int(refusals.predicate[kind[at], at])
     return reasons, failed
 
 
@@ -280,9 +292,9 @@ def _why_nodes(simulation: Simulation, pod: int, order: Int32) -> str:
     refused = int((~admits).sum())
     by_resource = lacking.sum(axis=0)
     if by_resource.any():
-        most = int(by_resource.argmax())
-        name = simulation.resources[most] if most < len(simulation.resources) else "room for pods"
-        parts.append(f"{int(by_resource[most])} have too little {name}")
+        scarcest = int(by_resource.argmax())
+        name = simulation.resources[scarcest] if scarcest < len(simulation.resources) else "room for pods"
+        parts.append(f"{int(by_resource[scarcest])} have too little {name}")
     if refused:
         parts.append(f"{refused} do not admit them")
     why = f" ({', '.join(parts)})" if parts else ""

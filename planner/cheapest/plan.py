@@ -67,17 +67,19 @@ def _without_own_resources(problem: Problem) -> Problem:
     pods compete for.
     """
     users, per_node = problem.demand > 0, problem.per_node.copy()
-    kept = []
+    resources = []
     for resource in range(users.shape[1]):
         takers = np.flatnonzero(users[:, resource])
         offered = np.unique(problem.capacity[problem.allowed[takers].any(axis=0), resource])
         if len(takers) > 1 or len(offered) > 1:
-            kept.append(resource)
+            resources.append(resource)
         elif len(takers) == 1 and len(offered):
-            most = offered[0] // problem.demand[takers[0], resource]
-            per_node[takers[0]] = min(per_node[takers[0]], most)
-    kept = kept or [0]
-    return problem._replace(demand=problem.demand[:, kept], capacity=problem.capacity[:, kept], per_node=per_node)
+            count = offered[0] // problem.demand[takers[0], resource]
+            per_node[takers[0]] = min(per_node[takers[0]], count)
+    resources = resources or [0]
+    return problem._replace(
+        demand=problem.demand[:, resources], capacity=problem.capacity[:, resources], per_node=per_node
+    )
 
 
 def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
@@ -88,7 +90,7 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
         np.ascontiguousarray(problem.allowed[np.ix_(classes, groups)]),
         problem.capacity[groups].astype(np.int64),
         problem.price[groups].astype(np.float64),
-        np.clip(problem.most[groups], 0, UNLIMITED).astype(np.int64),
+        np.clip(problem.max_nodes[groups], 0, UNLIMITED).astype(np.int64),
         np.clip(problem.per_node[classes], 0, UNLIMITED).astype(np.int64),
         problem.zone[groups].copy(),
         np.clip(problem.zone_most[classes], 0, UNLIMITED).astype(np.int64),
@@ -99,7 +101,7 @@ def _plan_stage(
     problem: Problem, members: Bool, price: Float64, state: FillState, batches: Batches, bounds: PlanBounds
 ) -> None:
     """Plan nodes of some groups: append them to batches, lower state. members : bool[G]; price : float64[G]."""
-    groups = np.flatnonzero(members & (problem.most > 0)).astype(np.int32)
+    groups = np.flatnonzero(members & (problem.max_nodes > 0)).astype(np.int32)
     top = float(price[members].max()) or 1.0
     cost = np.where(members, price, top) + NODE_COST * top
     best = best_attempt(problem, state._replace(cost=cost), groups, bounds)
@@ -109,15 +111,15 @@ def _plan_stage(
 
 def _restored(problem: Problem, batches: Batches, classes: Int64, groups: Int64) -> Plan:
     """Return the result in the problem's own numbering."""
-    count, entries = (int(one) for one in batches.counts)
+    count, entries = (int(count) for count in batches.counts)
     group = groups[batches.group[:count]]
     lengths = np.diff(batches.offsets[: count + 1])
     order = np.argsort(group, kind="stable")
     batch_of_entry = np.repeat(np.argsort(order, kind="stable"), lengths)
     its_class, pods = classes[batches.classes[:entries]], batches.pods[:entries]
     by_batch = np.lexsort([its_class, batch_of_entry])
-    left = problem.pods.astype(np.int64)
-    np.subtract.at(left, its_class, pods * np.repeat(batches.nodes[:count], lengths))
+    unplaced = problem.pods.astype(np.int64)
+    np.subtract.at(unplaced, its_class, pods * np.repeat(batches.nodes[:count], lengths))
     nodes = batches.nodes[:count][order]
     return Plan(
         group[order].astype(np.int32),
@@ -125,7 +127,7 @@ def _restored(problem: Problem, batches: Batches, classes: Int64, groups: Int64)
         np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
         its_class[by_batch].astype(np.int32),
         pods[by_batch].copy(),
-        left,
+        unplaced,
         total(problem.price[group[order]] * nodes),
     )
 
@@ -133,7 +135,7 @@ def _restored(problem: Problem, batches: Batches, classes: Int64, groups: Int64)
 def canonical_order(problem: Problem) -> tuple[Int64, Int64]:
     """Return the classes and the groups in canonical order. int64[C], int64[G]."""
     classes = _ranks(problem.demand, problem.pods, problem.per_node, np.sort(problem.zone_most, axis=1))
-    groups = _ranks(np.nan_to_num(problem.price, nan=-1.0), problem.capacity, problem.most)
+    groups = _ranks(np.nan_to_num(problem.price, nan=-1.0), problem.capacity, problem.max_nodes)
     for _ in range(REFINEMENT_ROUNDS):
         seen_by_class = _sums(problem.allowed, _mixed(groups))
         seen_by_group = _sums(problem.allowed.T, _mixed(classes))
@@ -144,7 +146,7 @@ def canonical_order(problem: Problem) -> tuple[Int64, Int64]:
 
 def _ranks(*columns: NDArray[Any]) -> Int64:
     """Return the rank of each row among all rows, equal rows having equal ranks. int64[rows]."""
-    flat = [column for one in columns for column in (one.T if one.ndim > 1 else [one])]
+    flat = [column for table in columns for column in (table.T if table.ndim > 1 else [table])]
     order = np.lexsort(flat[::-1])
     rises = np.zeros(len(order), bool)
     for column in flat:
@@ -238,8 +240,8 @@ def single_class_plan(problem: Problem) -> Plan | None:
     cost[0] = 0.0
     batches: list[_KnapsackItem] = []
     for group in order[room[order] > 0].tolist():
-        most = min(int(problem.most[group]), -(-count // int(room[group])))
-        for nodes in _parts(most):
+        limit = min(int(problem.max_nodes[group]), -(-count // int(room[group])))
+        for nodes in _parts(limit):
             pods = min(nodes * int(room[group]), count)
             other = np.concatenate([np.full(pods, cost[0]), cost[: count + 1 - pods]]) + price[group] * nodes
             takes = other < cost
@@ -253,12 +255,12 @@ def _room(problem: Problem, count: int) -> Int64:
     demand = problem.demand[0]
     by_amount = (problem.capacity[:, demand > 0] // np.maximum(demand[demand > 0], 1)).min(axis=1, initial=count)
     room: Int64 = np.minimum(np.minimum(by_amount, problem.per_node[0]), count)
-    return np.where(problem.allowed[0] & (problem.most > 0), np.maximum(room, 0), 0)
+    return np.where(problem.allowed[0] & (problem.max_nodes > 0), np.maximum(room, 0), 0)
 
 
 def _prices(problem: Problem) -> Float64 | None:
     """Return what a node of each group costs, the same for all if no price is known; None if some are."""
-    used = problem.allowed[0] & (problem.most > 0)
+    used = problem.allowed[0] & (problem.max_nodes > 0)
     unknown = np.isnan(problem.price)
     if unknown[used].all():
         return np.ones(len(used))
@@ -268,36 +270,36 @@ def _prices(problem: Problem) -> Float64 | None:
     return np.where(unknown, 0.0, problem.price) + NODE_COST * top
 
 
-def _parts(most: int) -> list[int]:
-    """Return numbers of which sums make every number up to `most`."""
+def _parts(count: int) -> list[int]:
+    """Return numbers of which sums make every number up to `count`."""
     parts, size = [], 1
-    while size <= most:
+    while size <= count:
         parts.append(size)
-        most -= size
+        count -= size
         size *= 2
-    return [*parts, most] if most else parts
+    return [*parts, count] if count else parts
 
 
 def _plan(problem: Problem, room: Int64, batches: list[_KnapsackItem], count: int) -> Plan:
     """Return the plan: nodes as full as possible, the last one of the last group with the rest."""
-    nodes, left = np.zeros(len(room), np.int64), count
+    nodes, unplaced = np.zeros(len(room), np.int64), count
     for batch in reversed(batches):
-        if batch.takes[left]:
+        if batch.takes[unplaced]:
             nodes[batch.group] += batch.node_count
-            left = max(left - batch.pods, 0)
+            unplaced = max(unplaced - batch.pods, 0)
     group: list[int] = []
     sizes: list[int] = []
     pods: list[int] = []
-    left = count
+    unplaced = count
     for of in np.flatnonzero(nodes).tolist():
-        full = min(int(nodes[of]), left // int(room[of]))
-        rest = min(left - full * int(room[of]), int(room[of])) if full < nodes[of] else 0
+        full = min(int(nodes[of]), unplaced // int(room[of]))
+        rest = min(unplaced - full * int(room[of]), int(room[of])) if full < nodes[of] else 0
         for number, held in ((full, int(room[of])), (1 if rest else 0, rest)):
             if number:
                 group.append(of)
                 sizes.append(number)
                 pods.append(held)
-                left -= number * held
+                unplaced -= number * held
     price = sum(float(problem.price[of]) * number for of, number in zip(group, sizes, strict=True))
     return Plan(
         np.array(group, np.int32),
@@ -305,6 +307,6 @@ def _plan(problem: Problem, room: Int64, batches: list[_KnapsackItem], count: in
         np.arange(len(group) + 1, dtype=np.int64),
         np.zeros(len(group), np.int32),
         np.array(pods, np.int64),
-        np.array([left], np.int64),
+        np.array([unplaced], np.int64),
         0.0 if np.isnan(price) else price,
     )

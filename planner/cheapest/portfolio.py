@@ -60,18 +60,18 @@ def least_value(costs: Float64) -> Float64:
     return np.where(np.isinf(least), 0.0, least)
 
 
-def candidates(problem: Problem, cost: Float64, groups: Int32, most: int) -> Int32:
-    """Return the groups to evaluate in detail, ascending. most : the number of groups up to which all are."""
-    if len(groups) <= most:
+def candidates(problem: Problem, cost: Float64, groups: Int32, count: int) -> Int32:
+    """Return the groups to evaluate in detail, ascending. count : the number of groups up to which all are."""
+    if len(groups) <= count:
         return groups
     costs = share_cost(problem, cost, groups)
     alone = np.where(np.isinf(costs), np.inf, cost[groups])
-    best = np.unique([one.argmin(axis=1) for one in (costs, alone)])
-    return np.unique(np.concatenate([groups[best], _ladder(problem, cost, groups, most)])).astype(np.int32)
+    best = np.unique([costs_.argmin(axis=1) for costs_ in (costs, alone)])
+    return np.unique(np.concatenate([groups[best], _ladder(problem, cost, groups, count)])).astype(np.int32)
 
 
-def _ladder(problem: Problem, cost: Float64, groups: Int32, most: int) -> Int64:
-    """Return about `most` groups: of each kind, that is groups that take the same classes, some evenly
+def _ladder(problem: Problem, cost: Float64, groups: Int32, count: int) -> Int64:
+    """Return about `count` groups: of each kind, that is groups that take the same classes, some evenly
     spaced by price.
     """
     of_class = np.arange(1, len(problem.pods) + 1, dtype=np.int64) ** 3
@@ -80,8 +80,8 @@ def _ladder(problem: Problem, cost: Float64, groups: Int32, most: int) -> Int64:
     order = np.lexsort((groups, cost[groups], kind))
     # Steps of equal ratio from the lowest price to the highest: a constant step would be large for small nodes only.
     height = np.log(cost[groups])
-    step = max((height.max() - height.min()) * (kind.max() + 1) / most, TOLERANCE)
-    rung = kind * (2 * most) + np.minimum((height - height.min()) // step, 2 * most - 1)
+    step = max((height.max() - height.min()) * (kind.max() + 1) / count, TOLERANCE)
+    rung = kind * (2 * count) + np.minimum((height - height.min()) // step, 2 * count - 1)
     first = np.flatnonzero(np.diff(rung[order], prepend=-1))
     return groups[order[first]].astype(np.int64)
 
@@ -109,42 +109,42 @@ def alike(columns: Bool | UInt8) -> Int64:
     return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def similar_rows(demand: np.ndarray[Any, Any], kind: Int64, alone: Bool, most: int) -> Int64:
+def similar_rows(demand: np.ndarray[Any, Any], kind: Int64, alone: Bool, count: int) -> Int64:
     """Return a number for each row, the same for those to join. int64[C]. demand : numbers [C, R]; kind : int64[C],
-    rows of different kinds are not joined; alone : bool[C] rows that are not; most : rows up to which none is joined,
+    rows of different kinds are not joined; alone : bool[C] rows that are not; count : rows up to which none is joined,
     and about how many are left. O(len(JOIN_RATIOS) · C · R)."""
     rows = np.arange(len(demand), dtype=np.int64)
-    if len(rows) <= most:
+    if len(rows) <= count:
         return rows
     varies = (demand != demand[:1]).any(axis=0)
     height = np.log(np.maximum(demand[:, varies], 1))
     apart = np.where(alone, rows, -1) * (int(kind.max(initial=0)) + 1) + kind
-    found = rows
+    numbers = rows
     for step in JOIN_RATIOS:
         key = apart
         for r in range(height.shape[1]):
             rung = np.where(demand[:, varies][:, r] > 0, 1 + np.round(height[:, r] / np.log(step)), 0).astype(np.int64)
             key = np.unique(key * (int(rung.max()) + 1) + rung, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        found = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        if found.max() < most:
+        numbers = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        if numbers.max() < count:
             break
-    return found
+    return numbers
 
 
 def mean_demand(demand: np.ndarray[Any, Any], pods: np.ndarray[Any, Any], joined: Int64) -> np.ndarray[Any, Any]:
     """Return the mean request of the pods of joined rows. Numbers [max(joined) + 1, R]. pods : number of each row."""
     count = int(joined.max(initial=-1)) + 1
-    found = np.zeros((count, demand.shape[1]), demand.dtype)
-    np.add.at(found, joined, demand * pods[:, None])
+    mean = np.zeros((count, demand.shape[1]), demand.dtype)
+    np.add.at(mean, joined, demand * pods[:, None])
     of_row = np.maximum(np.bincount(joined, pods, count).astype(demand.dtype), 1)[:, None]
-    return np.asarray(found / of_row if found.dtype.kind == "f" else -(-found // of_row))
+    return np.asarray(mean / of_row if mean.dtype.kind == "f" else -(-mean // of_row))
 
 
-def with_similar_rows_joined(problem: Problem, most: int) -> tuple[Problem, Int64]:
+def with_similar_rows_joined(problem: Problem, count: int) -> tuple[Problem, Int64]:
     """Return the problem with about so many rows, and the row of each of its rows. int64[C]. Rows with limits of their
     own stay as they are."""
     has_limits = (problem.per_node < UNLIMITED) | (problem.zone_most < UNLIMITED).any(axis=1)
-    joined = similar_rows(problem.demand, alike(problem.allowed), has_limits, most)
+    joined = similar_rows(problem.demand, alike(problem.allowed), has_limits, count)
     first = np.unique(joined, return_index=True)[1]
     fewer = problem._replace(
         demand=mean_demand(problem.demand, problem.pods, joined),
@@ -212,8 +212,8 @@ def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
 def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBounds) -> FilledPlan:
     """Improve the best plans and return the best result. plans : best first."""
     improved: list[FilledPlan] = []
-    most = min(IMPROVED_PLANS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
-    finalists = plans[:most] if plans[0].batches.counts[0] else []
+    plan_count = min(IMPROVED_PLANS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
+    finalists = plans[:plan_count] if plans[0].batches.counts[0] else []
     tries = TRIES if bounds.search.improves else 0
     for number, plan in enumerate(finalists):
         share = -(-tries // (len(finalists) - number))
@@ -236,8 +236,8 @@ def _build_more(plan: FilledPlan, groups: Int32, weightings: int) -> None:
 
 def _relaxed(inputs: SearchInputs, first: FilledPlan, bounds: PlanBounds) -> list[FilledPlan]:
     """Return plans by the linear programme for the pods placed by the first plan."""
-    left = first.state.pods
-    to_plan = inputs.state._replace(pods=inputs.state.pods - left)
+    unplaced = first.state.pods
+    to_plan = inputs.state._replace(pods=inputs.state.pods - unplaced)
     plans, limited = [first], np.zeros(0, np.int64)
     for _ in range(LIMIT_ROUNDS):
         master, pricing = _programme(inputs, to_plan, limited, plans, bounds)
@@ -248,7 +248,7 @@ def _relaxed(inputs: SearchInputs, first: FilledPlan, bounds: PlanBounds) -> lis
     if bounds.may_go_on():
         plans += _dived(inputs, to_plan, master, pricing)
     for plan in plans[1:]:
-        plan.state.pods[:] += left
+        plan.state.pods[:] += unplaced
         _build_more(plan, inputs.groups, 2)
     return plans[1:]
 
@@ -273,7 +273,7 @@ def _programme(
     inputs: SearchInputs, to_plan: FillState, limited: Int64, plans: list[FilledPlan], bounds: PlanBounds
 ) -> tuple[MasterProblem, PricingState]:
     """Return the linear programme with the fills of all plans, at its minimum; append more plans by its duals."""
-    problem = inputs.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
+    problem = inputs.problem._replace(pods=to_plan.pods, max_nodes=to_plan.nodes)
     master, pricing = master_for(problem, to_plan.cost, limited), pricing_for(problem, inputs.groups, limited)
     for plan in plans:
         _seed(to_plan, pricing, master, plan.batches)
@@ -312,7 +312,7 @@ def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: i
     """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
     one is overwritten. most_groups : up to which all groups are used, and not only those of the plan.
     """
-    left = best.state.pods.copy()
+    unplaced = best.state.pods.copy()
     best.state.pods[:] = 0
     pricing = pricing_for(inputs.problem, inputs.groups, np.zeros(0, np.int64))
     pricing.value[:] = best.value
@@ -320,15 +320,15 @@ def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: i
     groups = inputs.groups if len(inputs.groups) <= most_groups else used
     ratio = np.zeros(len(groups))
     ruin = RuinRecreateScratch(
-        np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MOST_TAKEN, np.int64), np.array([1, tries])
+        np.zeros(len(unplaced)), ratio.copy(), ratio, np.zeros(MOST_TAKEN, np.int64), np.array([1, tries])
     )
-    most_fills = IMPROVEMENT_FILLS * FEW_CLASSES // max(FEW_CLASSES, len(left)) // IMPROVEMENT_PARTS
+    most_fills = IMPROVEMENT_FILLS * FEW_CLASSES // max(FEW_CLASSES, len(unplaced)) // IMPROVEMENT_PARTS
     for _ in range(IMPROVEMENT_PARTS):
         batches = batches_for(inputs.problem)
         append_batches(batches, best.batches)
         best = best._replace(batches=batches)
         improve(best.state, pricing, groups, ruin, most_fills, best.batches)
-    best.state.pods[:] = left
+    best.state.pods[:] = unplaced
     return best
 
 
@@ -337,7 +337,7 @@ def fill_state_for(problem: Problem, cost: Float64) -> FillState:
     classes, resources = problem.demand.shape
     return FillState(
         problem.demand, problem.capacity, np.ascontiguousarray(problem.allowed.T), problem.per_node, problem.zone, cost,
-        problem.pods.copy(), problem.most.copy(), problem.zone_most.copy(),
+        problem.pods.copy(), problem.max_nodes.copy(), problem.zone_most.copy(),
         np.zeros(resources, np.int64), np.zeros(resources), np.zeros(classes, np.int64), np.zeros(classes, np.int32),
         np.zeros(classes, np.int64), np.arange(classes, dtype=np.int32), np.array([classes, 0]),
     )  # fmt: skip
@@ -365,7 +365,7 @@ def master_for(problem: Problem, cost: Float64, limited: Int64) -> MasterProblem
     entries = fills * min(classes + 1, 48) + classes
     of_columns = np.zeros(rows + classes + fills)
     of_columns[:classes] = UNPLACED_POD_COST * cost.max()
-    bound = np.concatenate([problem.pods, problem.most[limited]]).astype(np.float64)
+    bound = np.concatenate([problem.pods, problem.max_nodes[limited]]).astype(np.float64)
     master = MasterProblem(
         np.array([classes]), np.zeros(fills + 1, np.int64), np.zeros(2, np.int64), np.zeros(entries, np.int32),
         np.zeros(entries), np.zeros(fills, np.int32), of_columns, bound, np.zeros(rows, np.int32),
@@ -377,7 +377,7 @@ def master_for(problem: Problem, cost: Float64, limited: Int64) -> MasterProblem
 
 def pricing_for(problem: Problem, groups: Int32, limited: Int64) -> PricingState:
     """Return the considered groups with empty data."""
-    limit_row = np.full(len(problem.most), -1, np.int32)
+    limit_row = np.full(len(problem.max_nodes), -1, np.int32)
     limit_row[limited] = len(problem.pods) + np.arange(len(limited))
     return PricingState(groups, np.zeros(len(groups)), limit_row, np.zeros(len(problem.pods)), np.zeros(3, np.int64))
 
@@ -385,13 +385,13 @@ def pricing_for(problem: Problem, groups: Int32, limited: Int64) -> PricingState
 def append_batches(batches: Batches, more: Batches) -> None:
     """Append the batches that have nodes."""
     count = int(more.counts[0])
-    batch, entry = (int(one) for one in batches.counts)
-    kept = np.flatnonzero(more.nodes[:count] > 0)
+    batch, entry = (int(count) for count in batches.counts)
+    used = np.flatnonzero(more.nodes[:count] > 0)
     lengths = np.diff(more.offsets[: count + 1])
     entries = np.flatnonzero(np.repeat(more.nodes[:count] > 0, lengths))
-    batches.group[batch : batch + len(kept)] = more.group[kept]
-    batches.nodes[batch : batch + len(kept)] = more.nodes[kept]
-    batches.offsets[batch + 1 : batch + 1 + len(kept)] = entry + np.cumsum(lengths[kept])
+    batches.group[batch : batch + len(used)] = more.group[used]
+    batches.nodes[batch : batch + len(used)] = more.nodes[used]
+    batches.offsets[batch + 1 : batch + 1 + len(used)] = entry + np.cumsum(lengths[used])
     batches.classes[entry : entry + len(entries)] = more.classes[entries]
     batches.pods[entry : entry + len(entries)] = more.pods[entries]
-    batches.counts[:] += len(kept), len(entries)
+    batches.counts[:] += len(used), len(entries)

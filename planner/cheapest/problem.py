@@ -27,7 +27,7 @@ class Problem(NamedTuple):
     capacity  : int64[G, R]  what a new node of the group has for pods, DaemonSets and reserves taken off
     price     : float64[G]   price of a node an hour, >= 0; NaN = unknown. A group without price is used only for pods
                              that no group with a price takes (any more); among such groups the fewest nodes win
-    most      : int64[G]     nodes that may be added
+    max_nodes : int64[G]     nodes that may be added
     per_node  : int64[C]     pods of the class that one node takes
     zone      : int32[G]     zone of the group's nodes, NO_ZONE = in none that counts
     zone_most : int64[C, Z]  pods of the class that may be planned in a zone; a zone without column limits nothing
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
     allowed: Bool
     capacity: Int64
     price: Float64
-    most: Int64
+    max_nodes: Int64
     per_node: Int64
     zone: Int32
     zone_most: Int64
@@ -67,7 +67,7 @@ class Plan(NamedTuple):
     offsets : int64[B+1]  entries of each batch in class and pods
     classes : int32[E]    ascending within a batch
     pods    : int64[E]    > 0, pods of the class on each node of the batch
-    left    : int64[C]    pods without a place
+    unplaced : int64[C]    pods without a place
     price   : the nodes' total price an hour, those without price left out
     """
 
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
     offsets: Int64
     classes: Int32
     pods: Int64
-    left: Int64
+    unplaced: Int64
     price: float
 
 
@@ -90,11 +90,11 @@ def problem(demand: Int64, pods: Int64, allowed: Bool, capacity: Int64, price: F
     )  # fmt: skip
 
 
-def with_node_limit(given: Problem, classes: Bool, limit: int) -> Problem:
+def with_node_limit(problem_: Problem, classes: Bool, limit: int) -> Problem:
     """Return the problem with a limit of pods of several classes, taken together, on one node.
 
     For pods with anti-affinity to each other, or spread over host names. classes : bool[C]. It adds one resource.
     """
-    demand = np.concatenate([given.demand, classes.astype(np.int64)[:, None]], axis=1)
-    capacity = np.concatenate([given.capacity, np.full((len(given.capacity), 1), limit, np.int64)], axis=1)
-    return given._replace(demand=demand, capacity=capacity)
+    demand = np.concatenate([problem_.demand, classes.astype(np.int64)[:, None]], axis=1)
+    capacity = np.concatenate([problem_.capacity, np.full((len(problem_.capacity), 1), limit, np.int64)], axis=1)
+    return problem_._replace(demand=demand, capacity=capacity)

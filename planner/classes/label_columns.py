@@ -45,9 +45,9 @@ def group_keys(keys: Int64, size: int) -> Grouping:
     if size > max(_TABLE_FLOOR, 4 * rows):
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
         return Grouping(of.astype(np.int32).reshape(-1), first.astype(np.int64))
-    seen = np.zeros(size, np.bool_)
-    seen[keys] = True
-    present = np.flatnonzero(seen)
+    is_used = np.zeros(size, np.bool_)
+    is_used[keys] = True
+    present = np.flatnonzero(is_used)
     number = np.empty(size, np.int32)
     number[present] = np.arange(len(present), dtype=np.int32)
     group = number[keys]
@@ -231,8 +231,8 @@ def label_matrix(
         column_of[string_index(strings, text)] = number  # a key that no set has goes to the spare last place
     column_of[-1] = -1
     column = column_of[key]
-    kept = column >= 0
-    row, column, value = row[kept], column[kept], value[kept]
+    counts = column >= 0
+    row, column, value = row[counts], column[counts], value[counts]
     # Labels of one column lie together.
     order = np.argsort(column, kind="stable")
     row, value = row[order], value[order]
@@ -265,11 +265,11 @@ def _codes(
 
 
 def _encode(strings: tuple[str, ...], looked_at: LookedAt, column: int, values: Int32, names: dict[str, int]) -> Int32:
-    known = sorted((index, code) for text, code in names.items() if (index := string_index(strings, text)) >= 0)
+    codes = sorted((index, code) for text, code in names.items() if (index := string_index(strings, text)) >= 0)
     fallback = looked_at.fallback(column)
-    if not known:
+    if not codes:
         return np.full(len(values), fallback, np.int32)
-    indices = np.array([index for index, _ in known], np.int32)
-    numbers = np.array([code for _, code in known], np.int32)
+    indices = np.array([index for index, _ in codes], np.int32)
+    numbers = np.array([code for _, code in codes], np.int32)
     at = np.minimum(np.searchsorted(indices, values), len(indices) - 1)
     return np.where(indices[at] == values, numbers[at], np.int32(fallback))

@@ -61,12 +61,12 @@ class NodeRows:
 
     def has_labels(self, requirement: LabelRequirement) -> Bool:
         """Return which classes meet a requirement on labels : bool[K]."""
-        known = self._by_requirement.get(requirement)
-        if known is None:
+        meet = self._by_requirement.get(requirement)
+        if meet is None:
             self._limits.check()
             self._limits.reserve(self.count, "node classes that a selector matches")
-            known = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
-        return known
+            meet = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
+        return meet
 
     def _has_field(self, requirement: LabelRequirement) -> Bool:
         wanted = requirement.values[0]
@@ -79,15 +79,15 @@ class NodeRows:
 
     def meet_terms(self, terms: tuple[NodeAffinityTerm, ...]) -> Bool:
         """Return which classes match one of the terms : bool[K]."""
-        known = self._by_terms.get(terms)
-        if known is None:
+        meet = self._by_terms.get(terms)
+        if meet is None:
             self._limits.check()
             self._limits.reserve(self.count, "node classes that terms match")
-            known = np.zeros(self.count, np.bool_)
+            meet = np.zeros(self.count, np.bool_)
             for term in filter(is_alive, terms):
-                known = known | self._meets_term(term)
-            self._by_terms[terms] = known
-        return known
+                meet = meet | self._meets_term(term)
+            self._by_terms[terms] = meet
+        return meet
 
     def _meets_term(self, term: NodeAffinityTerm) -> Bool:
         met = np.ones(self.count, np.bool_)

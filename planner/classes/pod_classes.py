@@ -88,20 +88,20 @@ def pod_classes(
     strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs, limits: RequestLimits = UNLIMITED
 ) -> PodClasses:
     """Build the classes of all pods."""
-    looking = [one for one in specs.looks_at if one is not None]
+    looking = [spec for spec in specs.looks_at if spec is not None]
     looked_at = LookedAt()
-    for one in looking:
-        for selector in one.selectors:
+    for spec in looking:
+        for selector in spec.selectors:
             note_selector(selector, looked_at)
-        for key in one.keys:
+        for key in spec.keys:
             looked_at.all_values(key)
     namespaces, namespace = _namespaces(strings, pods, specs, looking)
-    seen = namespace < len(namespaces) - 1
-    used_sets = group_keys(np.where(seen, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
-    rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
+    is_own = namespace < len(namespaces) - 1
+    used_sets = group_keys(np.where(is_own, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
+    rows = np.where(is_own, pods.label_set, 0)[used_sets.first].astype(np.int32)
     labels = label_matrix(strings, sets, rows, looked_at, limits)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
-    is_terminating_read = any(one.is_terminating for one in looking)
+    is_terminating_read = any(spec.is_terminating for spec in looking)
     flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_terminating_read)).astype(np.int32)
     pinned = pinned_in_class(pods.pinned, pods.spec, specs)
     groups = group_columns(class_columns(pods.spec, namespace, label_group, flags, pods.volume_set, pinned))
@@ -151,14 +151,14 @@ def _namespaces(
     """Return the namespaces that some term selects from, then "", and each pod's index among them."""
     count = len(strings)
     looked_into = np.zeros(count, np.bool_)
-    if any(one.namespace_selectors for one in looking):
+    if any(spec.namespace_selectors for spec in looking):
         looked_into[pods.namespace] = True
     elif looking:
-        has_terms = np.fromiter((one is not None for one in specs.looks_at), np.bool_, len(specs.rows))
+        has_terms = np.fromiter((spec is not None for spec in specs.looks_at), np.bool_, len(specs.rows))
         looked_into[pods.namespace[has_terms[pods.spec]]] = True
-        named = {name for one in looking for name in one.namespaces}
+        names = {name for spec in looking for name in spec.namespaces}
         present = np.flatnonzero(np.bincount(pods.namespace, minlength=count))
-        looked_into[[i for i in present.tolist() if strings[i] in named]] = True
+        looked_into[[i for i in present.tolist() if strings[i] in names]] = True
     indices = np.flatnonzero(looked_into)
     number = np.full(count, len(indices), np.int32)
     number[indices] = np.arange(len(indices), dtype=np.int32)
@@ -168,7 +168,7 @@ def _namespaces(
 def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
     """Return the node of each pinned pod if it is part of its class, else NO_NODE. pinned : int32[P]; spec :
     int32[P], -1 = one for which it is not."""
-    within = np.array([one is not None and one.is_own_node for one in specs.looks_at], np.bool_)
+    within = np.array([spec is not None and spec.is_own_node for spec in specs.looks_at], np.bool_)
     if not within.any():
         return np.full(len(pinned), NO_NODE, np.int32)
     return np.where(take_or(within, spec, False), pinned, NO_NODE).astype(np.int32)
@@ -185,9 +185,9 @@ def classes_by_spec(classes: PodClasses, spec_count: int) -> list[Int64]:
 def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
     """Return the group of each label set, or a number from `labels.groups.size` on for a new one."""
     codes = np.full((len(sets), len(labels.columns)), ABSENT, np.int32)
-    for row, one in enumerate(sets):
+    for row, pairs in enumerate(sets):
         for key, column in labels.columns.items():
-            value = one.get(key)
+            value = pairs.get(key)
             if value is not None:
                 codes[row, column] = labels.code_of[column].get(value, labels.other[column])
     return group_rows(np.concatenate([labels.codes, codes])).of[len(labels.codes) :]

@@ -75,28 +75,28 @@ class PodMatching:
         """Return the classes whose labels match : bool[S]."""
         if selector is None:
             return np.zeros(self.classes.size, np.bool_)
-        known = self._by_selector.get(selector)
-        if known is None:
+        matches = self._by_selector.get(selector)
+        if matches is None:
             self.limits.check()
             self.limits.reserve(self.classes.size, "pod classes that a selector matches")
             labels = self.classes.labels
             met = np.ones(max(labels.groups.size, 1), np.bool_)
             for requirement in selector:
                 met &= labels.matches(requirement)
-            known = self._by_selector[selector] = met[self.classes.label_group]
-        return known
+            matches = self._by_selector[selector] = met[self.classes.label_group]
+        return matches
 
     def in_namespace(self, namespace: str) -> Bool:
         """Return the classes of a namespace : bool[S]."""
         return self._in(("named", namespace), lambda: self._namespaces.named((namespace,)))
 
     def _in(self, key: tuple[object, ...], namespaces: Callable[[], Bool]) -> Bool:
-        known = self._by_namespaces.get(key)
-        if known is None:
+        matches = self._by_namespaces.get(key)
+        if matches is None:
             self.limits.check()
             self.limits.reserve(self.classes.size, "pod classes of namespaces")
-            known = self._by_namespaces[key] = namespaces()[self.classes.namespace]
-        return known
+            matches = self._by_namespaces[key] = namespaces()[self.classes.namespace]
+        return matches
 
     def incoming(self, term: AffinityTerm) -> Bool:
         """Return the classes that a term of a pod to be placed matches : bool[S].
@@ -108,10 +108,10 @@ class PodMatching:
         selector = term.namespace_selector
 
         def namespaces() -> Bool:
-            named = self._namespaces.named(term.namespaces)
+            rows = self._namespaces.named(term.namespaces)
             if selector is None:
-                return named
-            return named | self._namespaces.listed_and(selector) if selector else self._namespaces.everywhere()
+                return rows
+            return rows | self._namespaces.listed_and(selector) if selector else self._namespaces.everywhere()
 
         return self._in(("incoming", term.namespaces, selector), namespaces) & self.labelled(term.selector)
 
@@ -123,7 +123,7 @@ class PodMatching:
         selector = term.namespace_selector
 
         def namespaces() -> Bool:
-            named = self._namespaces.named(term.namespaces)
-            return named if selector is None else named | self._namespaces.labelled(selector)
+            rows = self._namespaces.named(term.namespaces)
+            return rows if selector is None else rows | self._namespaces.labelled(selector)
 
         return self._in(("existing", term.namespaces, selector), namespaces) & self.labelled(term.selector)

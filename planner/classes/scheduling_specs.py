@@ -116,8 +116,8 @@ def scheduling_spec(spec: PodRequirements, compare_tolerations: bool = False) ->
     """Return the scheduling part of a pod spec; without `compare_tolerations`, tolerations that compare numbers go."""
     unsupported = _UNSUPPORTED if spec.unsupported else ()
     tolerations = spec.tolerations
-    if not compare_tolerations and any(one.operator in _COMPARING for one in tolerations):
-        tolerations = tuple([one for one in tolerations if one.operator not in _COMPARING])
+    if not compare_tolerations and any(toleration.operator in _COMPARING for toleration in tolerations):
+        tolerations = tuple([toleration for toleration in tolerations if toleration.operator not in _COMPARING])
     return SchedulingSpec._make(spec)._replace(unsupported=unsupported, tolerations=tolerations, **_UNUSED)
 
 

@@ -74,11 +74,11 @@ def by_reference(*calls: str) -> Callable[[type[_T]], type[_T]]:
     def decorate(cls: type[_T]) -> type[_T]:
         # The words cached for an instance are not copied with it: a copy has its own arrays.
         parts = {"_calls": calls, "_addresses": {}, "__getstate__": lambda _: None, "__qualname__": cls.__qualname__}
-        made: Any = type(cls.__name__, (cls,), parts | {"__module__": cls.__module__, "__doc__": cls.__doc__})
-        made._address = cached_property(_address)
-        made._address.__set_name__(made, "_address")
-        typeof_impl.register(made)(lambda value, _: reference_type(value))
-        return cast(type[_T], made)
+        subclass: Any = type(cls.__name__, (cls,), parts | {"__module__": cls.__module__, "__doc__": cls.__doc__})
+        subclass._address = cached_property(_address)
+        subclass._address.__set_name__(subclass, "_address")
+        typeof_impl.register(subclass)(lambda value, _: reference_type(value))
+        return cast(type[_T], subclass)
 
     return decorate
 
@@ -86,17 +86,17 @@ def by_reference(*calls: str) -> Callable[[type[_T]], type[_T]]:
 def reference_type(value: Any) -> Reference:
     """Return the type of a reference to a tuple. Raises TypeError for content that kernels cannot read by reference."""
     cls = type(value)
-    fields = {name: _member(one) for name, one in zip(value._fields, value, strict=True)}
+    fields = {name: _member(field) for name, field in zip(value._fields, value, strict=True)}
     return Reference(f"{cls.__module__}.{cls.__qualname__}", fields, getattr(cls, "_calls", ()))
 
 
 def _member(value: object) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return reference_type(value)
-    found = numba.typeof(value)
-    if isinstance(found, types.Array) or found in (types.int64, types.float64):
-        return found
-    raise TypeError(f"{found} cannot be passed by reference: only arrays, int and float")
+    member_type = numba.typeof(value)
+    if isinstance(member_type, types.Array) or member_type in (types.int64, types.float64):
+        return member_type
+    raise TypeError(f"{member_type} cannot be passed by reference: only arrays, int and float")
 
 
 def _address(value: Any) -> int:
@@ -107,34 +107,34 @@ def _address(value: Any) -> int:
 
 
 def _written(value: Any) -> Iterator[int]:
-    for one in value:
-        if isinstance(one, np.ndarray):
-            yield one.ctypes.data
-            yield from one.shape
-            if not one.flags.c_contiguous:
+    for field in value:
+        if isinstance(field, np.ndarray):
+            yield field.ctypes.data
+            yield from field.shape
+            if not field.flags.c_contiguous:
                 # Strides of reversed arrays are negative, which two's complement stores as large numbers.
-                yield from (stride % (1 << 64) for stride in one.strides)
-        elif isinstance(one, tuple):
-            yield from _written(one)
+                yield from (stride % (1 << 64) for stride in field.strides)
+        elif isinstance(field, tuple):
+            yield from _written(field)
         else:
-            yield int(np.array(one).view(np.uint64))
+            yield int(np.array(field).view(np.uint64))
     if getattr(value, "_calls", ()):
-        known, kind = type(value)._addresses, tuple(_kind(value))
-        if kind not in known:
-            known[kind] = tuple(
+        addresses, kind = type(value)._addresses, tuple(_kind(value))
+        if kind not in addresses:
+            addresses[kind] = tuple(
                 shared.address(reference_type(value)) for shared in shared_kernels(reference_type(value))
             )
-        yield from known[kind]
+        yield from addresses[kind]
 
 
 def _kind(value: Any) -> Iterator[object]:
     """Return the type of a tuple, faster than numba does."""
-    for one in value:
-        if isinstance(one, np.ndarray):
-            flags = one.flags
-            yield one.dtype, one.ndim, flags.writeable, flags.c_contiguous, flags.f_contiguous, flags.aligned
+    for field in value:
+        if isinstance(field, np.ndarray):
+            flags = field.flags
+            yield field.dtype, field.ndim, flags.writeable, flags.c_contiguous, flags.f_contiguous, flags.aligned
         else:
-            yield tuple(_kind(one)) if isinstance(one, tuple) else type(one)
+            yield tuple(_kind(field)) if isinstance(field, tuple) else type(field)
 
 
 class SharedKernel:
@@ -164,10 +164,10 @@ class SharedKernel:
         """Compile or load the kernel for a type of tuples; return its address."""
         signature = self.signature(of)
         self.dispatcher.compile(signature.args)
-        found = self.dispatcher.overloads[signature.args]
-        if found.signature.return_type != self._result:
-            raise TypeError(f"{self.py_func.__name__} returns {found.signature.return_type}, not {self._result}")
-        return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+        overload = self.dispatcher.overloads[signature.args]
+        if overload.signature.return_type != self._result:
+            raise TypeError(f"{self.py_func.__name__} returns {overload.signature.return_type}, not {self._result}")
+        return int(overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name))
 
 
 _shared: Final[dict[tuple[str, str], SharedKernel]] = {}
@@ -183,13 +183,13 @@ def _call_of(shared: SharedKernel) -> Callable[..., Any]:
     """Return the typing of a kernel call for numba, which counts the parameters."""
     call = partial(_call, shared)
 
-    def with_one(_: Any, of: Any, one: Any) -> Any:  # noqa: ARG001
+    def with_one(_: Any, of: Any, first: Any) -> Any:  # noqa: ARG001
         return call(of)
 
-    def with_two(_: Any, of: Any, one: Any, two: Any) -> Any:  # noqa: ARG001
+    def with_two(_: Any, of: Any, first: Any, two: Any) -> Any:  # noqa: ARG001
         return call(of)
 
-    def with_three(_: Any, of: Any, one: Any, two: Any, three: Any) -> Any:  # noqa: ARG001
+    def with_three(_: Any, of: Any, first: Any, two: Any, three: Any) -> Any:  # noqa: ARG001
         return call(of)
 
     return (with_one, with_two, with_three)[shared.others - 1]
@@ -226,11 +226,11 @@ class _Model(models.PrimitiveModel):
 def _unbox(of: Reference, value: Any, c: Any) -> Any:  # noqa: ARG001
     number = c.pyapi.object_getattr_string(value, "_address")
     failed = cgutils.is_null(c.builder, number)
-    found = cgutils.alloca_once_value(c.builder, ir.Constant(ir.IntType(64), 0))
+    address = cgutils.alloca_once_value(c.builder, ir.Constant(ir.IntType(64), 0))
     with c.builder.if_then(c.builder.not_(failed), likely=True):
-        c.builder.store(c.pyapi.long_as_longlong(number), found)
+        c.builder.store(c.pyapi.long_as_longlong(number), address)
         c.pyapi.decref(number)
-    return NativeValue(c.builder.inttoptr(c.builder.load(found), ir.IntType(64).as_pointer()), is_error=failed)
+    return NativeValue(c.builder.inttoptr(c.builder.load(address), ir.IntType(64).as_pointer()), is_error=failed)
 
 
 @infer_getattr

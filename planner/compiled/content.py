@@ -31,10 +31,10 @@ def content_of(function: FunctionType) -> str:
     reached: dict[FunctionType, None] = {function: None}
     sink = sha256(".".join(np.__version__.split(".")[:2]).encode())
     queue = [function]
-    for one in queue:
-        local = _known.get(one)
+    for member in queue:
+        local = _known.get(member)
         if local is None:
-            local = _known[one] = _local(one)
+            local = _known[member] = _local(member)
         sink.update(local.content.encode())
         for other in local.refers:
             if other not in reached:
@@ -46,7 +46,7 @@ def content_of(function: FunctionType) -> str:
 def _local(function: FunctionType) -> _Local:
     refers: dict[FunctionType, None] = {}
     said: list[object] = [function.__module__, function.__qualname__, _code(function.__code__)]
-    said.append([_value(one, refers) for one in function.__defaults__ or ()])
+    said.append([_value(default, refers) for default in function.__defaults__ or ()])
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     said.append([(name, _value(cell.cell_contents, refers)) for name, cell in cells])
     names = tuple(dict.fromkeys(_names(function.__code__)))
@@ -58,7 +58,10 @@ def _local(function: FunctionType) -> _Local:
 
 def _code(code: CodeType) -> tuple[object, ...]:
     """Return the content of a code object, without line numbers and the function's docstring."""
-    constants = [_code(one) if isinstance(one, CodeType) else (type(one).__name__, one) for one in code.co_consts]
+    constants = [
+        _code(constant) if isinstance(constant, CodeType) else (type(constant).__name__, constant)
+        for constant in code.co_consts
+    ]
     signature = code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars
     return signature, code.co_code, code.co_names, repr(constants[1:] if _has_docstring(code) else constants)
 
@@ -69,9 +72,9 @@ def _has_docstring(code: CodeType) -> bool:
 
 def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _names(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
 
 
 def _value(value: Any, refers: dict[FunctionType, None], names: tuple[str, ...] = ()) -> object:
@@ -85,12 +88,12 @@ def _value(value: Any, refers: dict[FunctionType, None], names: tuple[str, ...] 
             used = [(name, _value(getattr(value, name), refers)) for name in names if hasattr(value, name)]
             return value.__name__, used
         case type():
-            members = [(one.name, one.value) for one in value] if issubclass(value, Enum) else []
+            members = [(member.name, member.value) for member in value] if issubclass(value, Enum) else []
             return value.__module__, value.__qualname__, getattr(value, "_fields", ()), members
         case np.ndarray() | np.generic():
             return value.dtype.str, value.shape, value.tobytes()
         case tuple() | list():
-            return type(value).__qualname__, [_value(one, refers) for one in value]
+            return type(value).__qualname__, [_value(field, refers) for field in value]
         case bool() | int() | float() | complex() | str() | bytes() | None:
             return type(value).__qualname__, value
     return type(value).__module__, type(value).__qualname__

@@ -118,9 +118,11 @@ def compile_recorded() -> None:
     calls = list(_RecordingKernel.calls or {})
     for dispatcher, signature in reversed(calls):
         dispatcher.compile(signature)
-    for one in dict.fromkeys(one for _, signature in calls for one in signature if isinstance(one, Reference)):
-        for shared in shared_kernels(one):
-            shared.address(one)
+    for reference in dict.fromkeys(
+        reference for _, signature in calls for reference in signature if isinstance(reference, Reference)
+    ):
+        for shared in shared_kernels(reference):
+            shared.address(reference)
 
 
 def _one_width(dispatcher: Any) -> None:
@@ -129,17 +131,19 @@ def _one_width(dispatcher: Any) -> None:
 
     numba would compile it for each further width, and for each literal with which it is called.
     """
-    given = dispatcher.get_call_template
+    get_template = dispatcher.get_call_template
 
-    def template(arguments: Any, named: Any) -> Any:
-        return given(tuple(map(_widened, arguments)), {name: _widened(one) for name, one in named.items()})
+    def template(arguments: Any, keywords: Any) -> Any:
+        return get_template(
+            tuple(map(_widened, arguments)), {name: _widened(type_) for name, type_ in keywords.items()}
+        )
 
     dispatcher.get_call_template = template
 
 
-def _widened(one: Any) -> Any:
-    one = types.unliteral(one)
-    return types.int64 if isinstance(one, types.Integer) and one != types.uint64 else one
+def _widened(argument: Any) -> Any:
+    argument = types.unliteral(argument)
+    return types.int64 if isinstance(argument, types.Integer) and argument != types.uint64 else argument
 
 
 def _compiled(function: _F, **flags: Any) -> _F:
@@ -221,5 +225,5 @@ def _write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    builder.call(called, [builder.bitcast(element, byte), *(number(one) for one in (_READ, _KEEP, _DATA))])
+    builder.call(called, [builder.bitcast(element, byte), *(number(value) for value in (_READ, _KEEP, _DATA))])
     return context.get_dummy_value()

@@ -147,10 +147,12 @@ def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) ->
     """Return which required parts this version of numba lacks, in words; empty = none."""
     missing = []
     for name, methods in PARTS.items():
-        found = getattr(of_caching, name, None)
-        if found is None:
+        part = getattr(of_caching, name, None)
+        if part is None:
             missing.append(f"numba.core.caching has no class {name}")
-        missing += [f"{name} has no method {one}" for one in methods if found is not None and not hasattr(found, one)]
+        missing += [
+            f"{name} has no method {method}" for method in methods if part is not None and not hasattr(part, method)
+        ]
     if not hasattr(getattr(of_dispatcher, "Dispatcher", None), "enable_caching"):
         missing.append("numba.core.dispatcher.Dispatcher has no method enable_caching")
     return tuple(missing) or _missing_attributes(of_caching)
@@ -159,17 +161,17 @@ def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) ->
 def _missing_attributes(of_caching: Any) -> tuple[str, ...]:
     """Return which required attributes a cache for a function of this module lacks."""
     try:
-        made = of_caching.FunctionCache(missing_parts)
+        cache = of_caching.FunctionCache(missing_parts)
     except RuntimeError:  # There is no writable directory, so nothing is cached anyway.
         return ()
     except TypeError as error:
         return (f"FunctionCache cannot be made of a function alone: {error}",)
-    missing = [f"FunctionCache has no attribute {name}" for name in _ATTRIBUTES if not hasattr(made, name)]
-    if not missing and not hasattr(made._impl, "filename_base"):
+    missing = [f"FunctionCache has no attribute {name}" for name in _ATTRIBUTES if not hasattr(cache, name)]
+    if not missing and not hasattr(cache._impl, "filename_base"):
         missing.append("the implementation of FunctionCache has no attribute filename_base")
     if not missing:
         try:
-            of_caching.IndexDataCacheFile(made._cache_path, made._impl.filename_base, "stamp")
+            of_caching.IndexDataCacheFile(cache._cache_path, cache._impl.filename_base, "stamp")
         except TypeError as error:
             missing.append(f"IndexDataCacheFile cannot be made of directory, name and stamp: {error}")
     return tuple(missing)
@@ -329,15 +331,15 @@ class _Cache(_BASE):  # type: ignore[misc]
         is taken before loading, because numba writes the index before the code that it lists.
         """
         self._stamp()
-        found = self._load_shipped(sig, target_context)
-        if found is not None:
-            return found
+        overload = self._load_shipped(sig, target_context)
+        if overload is not None:
+            return overload
         with event.trigger_event(_COMPILED_ELSEWHERE):
             self._lock.acquire()
-        found = super().load_overload(sig, target_context)
-        if found is not None:
+        overload = super().load_overload(sig, target_context)
+        if overload is not None:
             self._lock.release()
-            return found
+            return overload
         while _cold:
             _cold.pop()()
         return None

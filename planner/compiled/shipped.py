@@ -49,4 +49,4 @@ def target(triple: str) -> tuple[str, str, str] | None:
         available = binding.get_host_cpu_features()
     except RuntimeError:  # LLVM cannot say for this processor.
         return None
-    return (triple, level.cpu, "") if all(available.get(one) for one in level.features) else None
+    return (triple, level.cpu, "") if all(available.get(feature) for feature in level.features) else None

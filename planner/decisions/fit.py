@@ -74,9 +74,9 @@ def check_fit(
         check_log(simulation.state)
         for q in range(count):
             pod = int(pods[first + q])
-            found = devices.decided(pod, masks[q]) if devices is not None else {}
+            decided = devices.decided(pod, masks[q]) if devices is not None else {}
             answers = _node_fits(nodes, masks[q], lacking[q], names)
-            for node, refusals in found.items():
+            for node, refusals in decided.items():
                 answers[node].devices.extend(refusals)
             yield planner_pb2.CheckFitResponse(pod=snapshot.pod_key(pod), nodes=answers)
 
@@ -90,8 +90,8 @@ def _add_nominated(state: SimulationState, snapshot: Snapshot, pods: Int32, mask
     priority = snapshot.spec_priorities()[snapshot.pods.spec]
     for value in np.unique(priority[pods]).tolist():
         start = current_mark(state)
-        for one in nominated[priority[nominated] >= value].tolist():
-            place(state, one, int(snapshot.pods.nominated[one]))
+        for other in nominated[priority[nominated] >= value].tolist():
+            place(state, other, int(snapshot.pods.nominated[other]))
         rows = np.flatnonzero(priority[pods] == value)
         more, short = np.zeros((len(rows), masks.shape[1]), np.int64), np.zeros((len(rows), *lacking.shape[1:]), bool)
         explain(state, pods[rows], more, short, 0)
@@ -106,8 +106,8 @@ def chosen_pods(snapshot: Snapshot, keys: Sequence[str]) -> Int32:
     if not keys:
         waiting = (pods.node == NO_NODE) & ~np.isin(pods.phase, _TERMINAL)
         return np.flatnonzero(waiting).astype(np.int32)
-    rows, found = find_pods(snapshot, keys)
-    for i in np.flatnonzero(~found).tolist():
+    rows, is_there = find_pods(snapshot, keys)
+    for i in np.flatnonzero(~is_there).tolist():
         raise RequestError(f"fit_pods[{i}]", f'the snapshot has no pod {keys[i]!r}; write it as "namespace/name"')
     return np.unique(rows).astype(np.int32)
 
@@ -147,14 +147,14 @@ class DeviceFit:
             self._allocator = ClusterAllocator(self._sent)
         if not self._allocator.concerns(pod):
             return {}
-        problems = [one for one in self._own.specs[self._own.spec[pod]].claims if one.problem]
+        problems = [claim for claim in self._own.specs[self._own.spec[pod]].claims if claim.problem]
         if problems:
-            texts = [planner_pb2.DeviceRefusal(claim=one.name, detail=one.problem) for one in problems]
+            texts = [planner_pb2.DeviceRefusal(claim=problem.name, detail=problem.problem) for problem in problems]
             return dict.fromkeys(range(len(masks)), texts)
         # What is wrong with some device concerns only searches that come to it.
         is_counted = not (masks & (_UNSUPPORTED | _UNUSABLE)).any()
         nodes = np.flatnonzero(masks & _LACKING).tolist() if is_counted else range(len(masks))
-        found = {}
+        refusals_of_node = {}
         for node, outcome in self._allocator.outcomes(pod, nodes).items():
             if is_counted and not refusals_of(outcome) and self._allocator.is_settled(node):
                 # Shares of claims that compete bound what fits in any order; the devices in use have come in one.
@@ -164,8 +164,8 @@ class DeviceFit:
                 masks[node] |= _bit_of(outcome) | (_UNSUPPORTED if spec.unsupported else 0)
             refusals = _refusals(outcome)
             if refusals:
-                found[node] = refusals
-        return found
+                refusals_of_node[node] = refusals
+        return refusals_of_node
 
 
 def _bit_of(outcome: AllocationOutcome) -> int:
@@ -181,12 +181,12 @@ def _refusals(outcome: AllocationOutcome) -> list[planner_pb2.DeviceRefusal]:
         return [planner_pb2.DeviceRefusal(reason=DeviceReason.INVALID_REQUEST, detail=refused.in_words)]
     return [
         planner_pb2.DeviceRefusal(
-            claim=one.claim,
-            request=one.request,
-            driver=one.pool.driver if one.pool is not None else "",
-            pool=one.pool.pool if one.pool is not None else "",
-            reason=_REASONS[one.kind],
-            detail=one.detail,
+            claim=refusal.claim,
+            request=refusal.request,
+            driver=refusal.pool.driver if refusal.pool is not None else "",
+            pool=refusal.pool.pool if refusal.pool is not None else "",
+            reason=_REASONS[refusal.kind],
+            detail=refusal.detail,
         )
-        for one in refused
+        for refusal in refused
     ]

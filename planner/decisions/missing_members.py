@@ -39,8 +39,8 @@ class _Missing(NamedTuple):
 def with_missing_members(snapshot: Snapshot) -> tuple[Snapshot, str]:
     """Return the snapshot with the pods that are missing, the same object if none is; and a note for people, "" = all
     of them have been added."""
-    found = list(_missing(snapshot))
-    cut = [f"{one.group.namespace}/{one.group.name}" for one in found if one.is_cut]
+    lacks = list(_missing(snapshot))
+    cut = [f"{missing.group.namespace}/{missing.group.name}" for missing in lacks if missing.is_cut]
     note = ""
     if cut:
         shown = ", ".join(cut[:3]) + (", …" if len(cut) > 3 else "")
@@ -48,18 +48,20 @@ def with_missing_members(snapshot: Snapshot) -> tuple[Snapshot, str]:
             f"missing pods of {len(cut)} gangs are not counted, as a plan counts {MOST} of a gang and {MOST_TOGETHER} "
             f"of all: {shown}"
         )
-    count = sum(one.added for one in found)
+    count = sum(missing.added for missing in lacks)
     if not count:
         return snapshot, note
     reserve_memory(_BYTES * count, "missing pods of gangs")
     delta = pb.SnapshotDelta()
-    _write(delta.changed, [(one.group, at, one.like) for one in found for at in range(1, one.added + 1)])
+    _write(
+        delta.changed, [(missing.group, at, missing.like) for missing in lacks for at in range(1, missing.added + 1)]
+    )
     return apply_delta(snapshot, delta)._replace(version=snapshot.version), note
 
 
 def _missing(snapshot: Snapshot) -> Iterator[_Missing]:
     """Yield what is missing, group by group."""
-    members, left = members_by_group(snapshot), MOST_TOGETHER
+    members, allowed = members_by_group(snapshot), MOST_TOGETHER
     for group in asking(snapshot.pod_groups):
         if group.problem or group.desired_count <= 0:
             continue
@@ -68,8 +70,8 @@ def _missing(snapshot: Snapshot) -> Iterator[_Missing]:
         like = template_of(snapshot, group, exist) if lacking > 0 else None
         if like is not None:
             count = min(lacking, MOST)
-            count = count if count <= left else 0
-            left -= count
+            count = count if count <= allowed else 0
+            allowed -= count
             yield _Missing(group, like, count, count < lacking)
 
 

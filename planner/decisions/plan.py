@@ -167,7 +167,7 @@ def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
             failures.append(failed.failure)
             continue
         getattr(first.answer, field).CopyFrom(result)
-        entry_ = next(one for one in first.answer.diagnostics.decisions if one.decision == decision.code)
+        entry_ = next(summary for summary in first.answer.diagnostics.decisions if summary.decision == decision.code)
         entry_.counts.update(decision.summarize(result).counts)
         change = decided[decision].change._replace(gone=gone)
         decided[decision] = decided[decision]._replace(change=change, judge=partial(_judge_released, gone))
@@ -219,13 +219,15 @@ class _PlanCall(NamedTuple):
 
     def after(self, first: Planned) -> "_PlanCall":
         """Return the call for the decisions that follow a round of others."""
-        given = next((one for one in first.inputs if one is not None), None)
-        if given is None:
+        round_input_ = next((round_input for round_input in first.inputs if round_input is not None), None)
+        if round_input_ is None:
             return self
-        if given.snapshot is self.snapshot:
-            return self._replace(input=given)
+        if round_input_.snapshot is self.snapshot:
+            return self._replace(input=round_input_)
         # What is cached belongs to the snapshot as it came.
-        return self._replace(input=given, snapshot=given.snapshot, work=self.work._replace(cache=UNCACHED))
+        return self._replace(
+            input=round_input_, snapshot=round_input_.snapshot, work=self.work._replace(cache=UNCACHED)
+        )
 
     @property
     def now_ns(self) -> int:
@@ -282,10 +284,12 @@ class _RoundAttempt:
         self._answer.summary.notes.extend(self._notes)
         decided = self._round.decided
         unconcluded = tuple(
-            one for one in call.requested if one.code in decided and decided[one.code].is_concluded_later
+            decision
+            for decision in call.requested
+            if decision.code in decided and decided[decision.code].is_concluded_later
         )
-        inputs = tuple(one.input for one in decided.values())
-        said = tuple((one, decided[one.code]) for one in call.requested if one.code in decided)
+        inputs = tuple(outcome.input for outcome in decided.values())
+        said = tuple((decision, decided[decision.code]) for decision in call.requested if decision.code in decided)
         return Planned(answer, tuple(self._failures.values()), inputs, self._round, unconcluded, said)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
@@ -303,8 +307,8 @@ class _RoundAttempt:
         """Take one decision and write its result into the answer."""
         answer, this = self._answer, self._round
         field: Any = decision.field
-        known = getattr(answer.state, field) if answer.state.HasField(field) else None
-        decided = decision.decide(this, self._call.settings[decision.code], known)
+        state = getattr(answer.state, field) if answer.state.HasField(field) else None
+        decided = decision.decide(this, self._call.settings[decision.code], state)
         getattr(answer, field).CopyFrom(decided.result)
         summary = decision.summarize(decided.result)
         this.decided[decision.code] = decided
@@ -391,9 +395,9 @@ def _bulkhead(decision: Decision, work: Work) -> Iterator[None]:
 def _guarded(decision: Decision, work: Work, function: Callable[P, T]) -> Callable[P, T]:
     """Return a function of a decision whose errors are the decision's, whoever calls it."""
 
-    def call(*arguments: P.args, **named: P.kwargs) -> T:
+    def call(*arguments: P.args, **keywords: P.kwargs) -> T:
         with _bulkhead(decision, work):
-            return function(*arguments, **named)
+            return function(*arguments, **keywords)
 
     return call
 

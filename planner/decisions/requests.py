@@ -70,10 +70,10 @@ def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:
     """Refuse a list of decisions that is empty, has one twice, or one that does not exist or is not in the table."""
     if not request.decisions:
         raise RequestError("decisions", "it is empty; name at least one")
-    known = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}
+    codes = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}
     for i, decision in enumerate(request.decisions):
-        if decision not in known:
-            raise RequestError(f"decisions[{i}]", f"{decision} is not a decision; use one of {sorted(known)}")
+        if decision not in codes:
+            raise RequestError(f"decisions[{i}]", f"{decision} is not a decision; use one of {sorted(codes)}")
         if decision in request.decisions[:i]:
             raise RequestError(f"decisions[{i}]", f"{pb.Decision.Code.Name(decision)} is given twice; name each once")
     available = {decision.code for decision in table}
@@ -82,7 +82,7 @@ def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:
             raise DecisionUnavailableError(pb.Decision.Code.Name(decision))
 
 
-def _check_size(field: str, value: str, most: int) -> None:
+def _check_size(field: str, value: str, limit: int) -> None:
     size = len(value.encode())
-    if size > most:
-        raise RequestError(field, f"it has {size} bytes; use at most {most}")
+    if size > limit:
+        raise RequestError(field, f"it has {size} bytes; use at most {limit}")

@@ -64,8 +64,8 @@ def simulate(
         return to_keep(build_simulation(view, rest, settings=settings, limits=limits))._replace(snapshot=snapshot)
 
     key = SimulationKey(nodes_key, virtual.kinds.key, expendable_below, templates.digest)
-    kept = cache.get(key, snapshot, build)
-    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
+    simulation = cache.get(key, snapshot, build)
+    return with_virtual(simulation._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
 
 
 class RoundGrowth(NamedTuple):
@@ -133,5 +133,5 @@ def shares_of(growth: Growth, spare_nodes: list[int]) -> Iterator[Growth]:
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:
     """Return the simulation's settings, defaults filled in."""
-    given = settings.simulation
-    return SimulationSettings(given.topology_spread_timeout, given.taint_toleration_comparison_operators)
+    message = settings.simulation
+    return SimulationSettings(message.topology_spread_timeout, message.taint_toleration_comparison_operators)

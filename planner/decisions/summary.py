@@ -66,9 +66,9 @@ def write_summary(
         summary.bought_per_hour += figures.bought_per_hour
     _write_figures(summary.after, shown, there, new, placed)
     summary.saved_per_month = (summary.saved_per_hour - summary.bought_per_hour) * HOURS_A_MONTH
-    most = _most_saved(summary)
-    if most is not None:
-        summary.most_saved_per_hour = most
+    bound = _most_saved(summary)
+    if bound is not None:
+        summary.most_saved_per_hour = bound
     summary.leaving_node_count = int(leaving.sum())
     summary.coming_node_count = int(unregistered(snapshot).sum())
     summary.assumption = shown.assumption
@@ -86,13 +86,13 @@ def _write_figures(figures: pb.ClusterFigures, shown: ShownPrices, there: Bool, 
 
 def _most_saved(summary: pb.PlanSummary) -> float | None:
     """Return what no plan exceeds. What replacement can save at most counts from where scale-down ends."""
-    by_code = {one.decision: one for one in summary.decisions}
+    by_code = {decision.decision: decision for decision in summary.decisions}
     replacement = by_code.get(pb.Decision.REPLACEMENT)
     if replacement is not None and replacement.HasField("most_saved_per_hour"):
         before = sum(
-            one.saved_per_hour - one.bought_per_hour
-            for one in summary.decisions
-            if one.decision in (pb.Decision.SCALE_DOWN, pb.Decision.CAPACITY_REQUESTS, pb.Decision.SCALE_UP)
+            decision.saved_per_hour - decision.bought_per_hour
+            for decision in summary.decisions
+            if decision.decision in (pb.Decision.SCALE_DOWN, pb.Decision.CAPACITY_REQUESTS, pb.Decision.SCALE_UP)
         )
         return max(before + replacement.most_saved_per_hour, 0.0)
     removal = by_code.get(pb.Decision.SCALE_DOWN)
@@ -134,7 +134,11 @@ def notes(snapshot: Snapshot, request: pb.PlanRequest, table: Table) -> Iterator
     if missing_groups:
         shown = ", ".join(missing_groups[:5])
         yield f"nodes name node groups that the snapshot lacks, and are not autoscaled: {shown}"
-    unknown = [f"{one.namespace}/{one.name}" for one in described(snapshot, snapshot.recent_evictions) if one.spec < 0]
+    unknown = [
+        f"{eviction.namespace}/{eviction.name}"
+        for eviction in described(snapshot, snapshot.recent_evictions)
+        if eviction.spec < 0
+    ]
     if unknown:
         shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
         yield (
@@ -190,10 +194,10 @@ def write_verdicts(
     for node in np.flatnonzero(starting | leaving).tolist():
         if verdicts[node].fate not in going:
             verdicts[node].fate = pb.NodeFate.LEAVING if leaving[node] else pb.NodeFate.COMING
-    for one in verdicts:
-        if reason := one.reason:
-            blocking = one.blocking_reason if reason == UnremovableReason.BLOCKED_BY_POD else 0
-            one.why = f"a pod {POD_SENTENCES[blocking]}" if blocking else NODE_SENTENCES[reason]
+    for verdict in verdicts:
+        if reason := verdict.reason:
+            blocking = verdict.blocking_reason if reason == UnremovableReason.BLOCKED_BY_POD else 0
+            verdict.why = f"a pod {POD_SENTENCES[blocking]}" if blocking else NODE_SENTENCES[reason]
 
 
 def _known_nodes(snapshot: Snapshot) -> bytes:
@@ -223,5 +227,5 @@ def _first(snapshot: Snapshot, keys: Sequence[str]) -> list[str]:
     """Return for each node the value of the first of some labels that it has, "" = none."""
     values = [""] * (len(snapshot.label_sets.offsets) - 1)
     for key in reversed(keys):
-        values = [found or value for found, value in zip(values_by_label_set(snapshot, key), values, strict=True)]
+        values = [label or value for label, value in zip(values_by_label_set(snapshot, key), values, strict=True)]
     return [values[row] for row in snapshot.nodes.label_set.tolist()]

@@ -99,8 +99,8 @@ class LastPlans:
         with self._lock:
             plans = dict(self._plans)
         if cluster:
-            named = plans.get(cluster)
-            return ClusterPlan(named, "" if named else f"no plan was made for cluster {cluster!r}")
+            last = plans.get(cluster)
+            return ClusterPlan(last, "" if last else f"no plan was made for cluster {cluster!r}")
         wanted = set(node_groups)
         having = [plan for plan in plans.values() if any(group.id in wanted for group in plan.groups)]
         if len(having) == 1:
@@ -161,20 +161,20 @@ class PodReader:
                     self._number[raw] = len(self.shape_of)
                     self.shape_of.append(self._shape(raw))
             numbers = list(map(self._number.get, raws))
-        found = np.array(numbers, np.int64)
-        found.flags.writeable = False
-        return found
+        shapes = np.array(numbers, np.int64)
+        shapes.flags.writeable = False
+        return shapes
 
     def _shape(self, raw: bytes) -> int:
         try:
             spec = core_pb2.RawPod.FromString(raw).spec
             content = _content(spec)
-            known = self._shape_of_content.get(content)
-            return self._add(content, bounded(pod_requests(_struct(spec)))) if known is None else known
+            shape = self._shape_of_content.get(content)
+            return self._add(content, bounded(pod_requests(_struct(spec)))) if shape is None else shape
         except (DecodeError, FieldError):
             self.unreadable += 1
-            known = self._shape_of_content.get(_NOTHING)
-            return self._add(_NOTHING, {}) if known is None else known
+            shape = self._shape_of_content.get(_NOTHING)
+            return self._add(_NOTHING, {}) if shape is None else shape
 
     def _add(self, content: bytes, requests: dict[str, int]) -> int:
         self._shape_of_content[content] = len(self.shapes)
@@ -189,12 +189,12 @@ def bounded(requests: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _content(spec: core_pb2.RawPodSpec) -> bytes:
     """Return the encoded fields that determine a pod's requests."""
-    kept = core_pb2.RawPodSpec(overhead=spec.overhead)
-    kept.containers.extend(map(_resources_of, spec.containers))
-    kept.init_containers.extend(map(_resources_of, spec.init_containers))
+    without_names = core_pb2.RawPodSpec(overhead=spec.overhead)
+    without_names.containers.extend(map(_resources_of, spec.containers))
+    without_names.init_containers.extend(map(_resources_of, spec.init_containers))
     if spec.HasField("resources"):
-        kept.resources.CopyFrom(spec.resources)
-    return kept.SerializeToString()
+        without_names.resources.CopyFrom(spec.resources)
+    return without_names.SerializeToString()
 
 
 def _resources_of(container: core_pb2.Container) -> core_pb2.Container:
@@ -204,8 +204,8 @@ def _resources_of(container: core_pb2.Container) -> core_pb2.Container:
 
 def _struct(spec: core_pb2.RawPodSpec) -> PodSpec:
     return PodSpec(
-        containers=[_container(one) for one in spec.containers],
-        init_containers=[_container(one) for one in spec.init_containers],
+        containers=[_container(container) for container in spec.containers],
+        init_containers=[_container(init_container) for init_container in spec.init_containers],
         resources=_resources(spec.resources) if spec.HasField("resources") else None,
         overhead=_quantities(spec.overhead),
     )
@@ -228,28 +228,28 @@ _UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's d
 
 def question(
     request: ca.BestOptionsRequest,
-    found: ClusterPlan,
+    plan: ClusterPlan,
     settings: PlanSettings,
     now_ns: int,
     limits: RequestLimits = UNLIMITED,
 ) -> pb.OptionChoice:
-    """Return the question. found : the cluster; settings : those for the choice; now_ns : Unix nanoseconds. Raises what
+    """Return the question. plan : the cluster; settings : those for the choice; now_ns : Unix nanoseconds. Raises what
     `limits` raises.
     """
     options = _distinct(request.options)
-    asked = pb.OptionChoice(settings=settings, seed=_seed(options))
-    asked.time.FromNanoseconds(now_ns)
-    if found.note:
-        asked.notes.append(f"{found.note}: {_UNKNOWN}")
-    known = _known(asked, found)
+    choice = pb.OptionChoice(settings=settings, seed=_seed(options))
+    choice.time.FromNanoseconds(now_ns)
+    if plan.note:
+        choice.notes.append(f"{plan.note}: {_UNKNOWN}")
+    group_infos = _known(choice, plan)
     nodes = {**request.node_map, **request.node_bytes_map}
-    for name in sorted(nodes.keys() | {one.node_group_id for one in options}):
-        group = asked.groups.add(node_group=name)
-        _describe(group, nodes.get(name), asked)
-        if name in known:
-            _add_known(group, known[name], found, now_ns)
-    _add_options(asked, options, PodReader(limits))
-    return asked
+    for name in sorted(nodes.keys() | {option.node_group_id for option in options}):
+        group = choice.groups.add(node_group=name)
+        _describe(group, nodes.get(name), choice)
+        if name in group_infos:
+            _add_known(group, group_infos[name], plan, now_ns)
+    _add_options(choice, options, PodReader(limits))
+    return choice
 
 
 def _distinct(options: Iterable[ca.Option]) -> list[ca.Option]:
@@ -262,26 +262,26 @@ def _distinct(options: Iterable[ca.Option]) -> list[ca.Option]:
 
 def _seed(options: Iterable[ca.Option]) -> int:
     """Return a digest of the options that does not depend on their order."""
-    content = repr(sorted((one.node_group_id, one.node_count) for one in options)).encode()
+    content = repr(sorted((option.node_group_id, option.node_count) for option in options)).encode()
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
 
 
-def _known(asked: pb.OptionChoice, found: ClusterPlan) -> Mapping[str, NodeGroupInfo]:
+def _known(choice: pb.OptionChoice, cluster_plan: ClusterPlan) -> Mapping[str, NodeGroupInfo]:
     """Note the cluster; return its node groups."""
-    plan = found.plan
+    plan = cluster_plan.plan
     if plan is None:
         return {}
-    asked.cluster, asked.snapshot_version = plan.cluster, plan.snapshot_version
-    asked.cluster_node_count = plan.node_count
+    choice.cluster, choice.snapshot_version = plan.cluster, plan.snapshot_version
+    choice.cluster_node_count = plan.node_count
     if not plan.is_recent:
-        asked.notes.append("the last plan is too old: its sizes and health of node groups are no longer used")
+        choice.notes.append("the last plan is too old: its sizes and health of node groups are no longer used")
     return {group.id: group for group in plan.groups}
 
 
-def _describe(group: pb.OptionGroup, raw: bytes | None, asked: pb.OptionChoice) -> None:
+def _describe(group: pb.OptionGroup, raw: bytes | None, choice: pb.OptionChoice) -> None:
     """Write the template of a group's new node, in place."""
     if raw is None:
-        asked.notes.append(f"{group.node_group}: no node was sent, so its size is unknown")
+        choice.notes.append(f"{group.node_group}: no node was sent, so its size is unknown")
         return
     try:
         node = core_pb2.Node.FromString(raw)
@@ -289,7 +289,7 @@ def _describe(group: pb.OptionGroup, raw: bytes | None, asked: pb.OptionChoice) 
         # As the API server does: with capacity only, all of it is allocatable.
         allocatable = _amounts(node.status.allocatable) if node.status.allocatable else capacity
     except (DecodeError, FieldError) as error:
-        asked.notes.append(f"{group.node_group}: its node cannot be read, {error}")
+        choice.notes.append(f"{group.node_group}: its node cannot be read, {error}")
         return
     group.capacity.update(capacity)
     group.allocatable.update(allocatable)
@@ -301,22 +301,22 @@ def _amounts(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, int]:
     return bounded((name, amount_of(name, value)) for name, value in nano.items() if value)
 
 
-def _add_known(group: pb.OptionGroup, known: NodeGroupInfo, found: ClusterPlan, now_ns: int) -> None:
+def _add_known(group: pb.OptionGroup, info: NodeGroupInfo, plan: ClusterPlan, now_ns: int) -> None:
     """Write the snapshot's data of a group, in place."""
-    if not math.isnan(known.price_per_hour):
-        group.price_per_hour = known.price_per_hour
-    if found.plan is not None and found.plan.is_recent:
-        group.target_size = known.target_size
-        group.unable = NodeGroupReason.Code.ValueType(health_reason(known, now_ns))
+    if not math.isnan(info.price_per_hour):
+        group.price_per_hour = info.price_per_hour
+    if plan.plan is not None and plan.plan.is_recent:
+        group.target_size = info.target_size
+        group.unable = NodeGroupReason.Code.ValueType(health_reason(info, now_ns))
 
 
-def _add_options(asked: pb.OptionChoice, options: list[ca.Option], reader: PodReader) -> None:
+def _add_options(choice: pb.OptionChoice, options: list[ca.Option], reader: PodReader) -> None:
     """Write the options and, if CHEAPEST_PLAN needs them, their pods, in place."""
     pods_of = [reader.read_all(option.pod_bytes or option.pod) for option in options]
     shape_of = np.array(reader.shape_of, np.int64)
     for option, pods in zip(options, pods_of, strict=True):
         counts = np.bincount(shape_of[pods], minlength=len(reader.shapes)).tolist()
-        asked.options.add(
+        choice.options.add(
             node_group=option.node_group_id,
             node_count=max(option.node_count, 0),
             pod_count=len(pods),
@@ -324,9 +324,9 @@ def _add_options(asked: pb.OptionChoice, options: list[ca.Option], reader: PodRe
             memory_bytes=_total("memory", reader, counts),
         )
     if reader.unreadable:
-        asked.notes.append(f"{counted(reader.unreadable, 'pod')} cannot be read: without requests here")
-    if Expander.CHEAPEST_PLAN in asked.settings.scale_up.expanders:
-        _add_pods(asked, reader, shape_of, pods_of)
+        choice.notes.append(f"{counted(reader.unreadable, 'pod')} cannot be read: without requests here")
+    if Expander.CHEAPEST_PLAN in choice.settings.scale_up.expanders:
+        _add_pods(choice, reader, shape_of, pods_of)
 
 
 def _total(resource: str, reader: PodReader, counts: list[int]) -> int:
@@ -334,7 +334,7 @@ def _total(resource: str, reader: PodReader, counts: list[int]) -> int:
     return min(total, MAX_TOTAL)
 
 
-def _add_pods(asked: pb.OptionChoice, reader: PodReader, shape_of: Int64, pods_of: list[Int64]) -> None:
+def _add_pods(choice: pb.OptionChoice, reader: PodReader, shape_of: Int64, pods_of: list[Int64]) -> None:
     """Write pods, one row for all with the same requests and options, in place."""
     member = np.zeros((len(shape_of), len(pods_of)), bool)
     for at, pods in enumerate(pods_of):
@@ -342,5 +342,5 @@ def _add_pods(asked: pb.OptionChoice, reader: PodReader, shape_of: Int64, pods_o
     rows = np.concatenate([shape_of.astype(">i8").view(np.uint8).reshape(-1, 8), np.packbits(member, axis=1)], axis=1)
     _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
     for pod, pods in zip(first.tolist(), count.tolist(), strict=True):
-        row = asked.pods.add(count=pods, options=np.flatnonzero(member[pod]).tolist())
+        row = choice.pods.add(count=pods, options=np.flatnonzero(member[pod]).tolist())
         row.requests.update(reader.shapes[shape_of[pod]])

@@ -83,12 +83,12 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
 
     def _choose(self, request: ca.BestOptionsRequest, limits: EnforcedLimits) -> ca.BestOptionsResponse:
         begun_s = time.monotonic()
-        found = self._plans.find(self._options.expander_cluster, (one.node_group_id for one in request.options))
-        lacking = self._options.lacks(found.plan is not None)
+        plan = self._plans.find(self._options.expander_cluster, (option.node_group_id for option in request.options))
+        lacking = self._options.lacks(plan.plan is not None)
         if lacking:
-            return _all_options(request, f"{found.note}, so its {lacking} not known")
-        settings = PlanSettings() if found.plan is None else found.plan.settings
-        choice = question(request, found, self._options.chosen(settings), time.time_ns(), limits)
+            return _all_options(request, f"{plan.note}, so its {lacking} not known")
+        settings = PlanSettings() if plan.plan is None else plan.plan.settings
+        choice = question(request, plan, self._options.chosen(settings), time.time_ns(), limits)
         try:
             choice.answer.CopyFrom(choose_option(choice, limits))
         except SettingsError as error:
@@ -97,13 +97,13 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
         _log(choice, time.monotonic() - begun_s)
         if self._recorder is not None:
             self._recorder.add(choice)
-        left = [chosen] if chosen != NO_NODE_GROUP else [one.node_group for one in choice.options]
-        return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in left])
+        names = [chosen] if chosen != NO_NODE_GROUP else [option.node_group for option in choice.options]
+        return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in names])
 
 
 def _all_options(request: ca.BestOptionsRequest, note: str) -> ca.BestOptionsResponse:
     """Return all options, each group once, and log why."""
-    names = list(dict.fromkeys(one.node_group_id for one in request.options))
+    names = list(dict.fromkeys(option.node_group_id for option in request.options))
     notes = [f"{note}: all options are returned, so that the Cluster Autoscaler's next expander decides"]
     log.warning("best_options", chosen=NO_NODE_GROUP, options=len(names), notes=notes)
     return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in names])
@@ -111,15 +111,15 @@ def _all_options(request: ca.BestOptionsRequest, note: str) -> ca.BestOptionsRes
 
 def _log(choice: pb.OptionChoice, duration_s: float) -> None:
     """Log a choice; as a warning if data were missing, or no choice was made."""
-    decided = {Expander.Code.Name(one.decided_by) for one in choice.answer.verdicts if one.decided_by}
-    unable = [one.node_group for one in choice.groups if one.unable]
+    decided = {Expander.Code.Name(verdict.decided_by) for verdict in choice.answer.verdicts if verdict.decided_by}
+    unable = [group.node_group for group in choice.groups if group.unable]
     write = log.warning if choice.notes or choice.answer.node_group == NO_NODE_GROUP else log.info
     write(
         "best_options",
         chosen=choice.answer.node_group,
         options=len(choice.options),
         decided_by=sorted(decided),
-        unable={one.node_group: NodeGroupReason.Code.Name(one.unable) for one in choice.groups if one.unable}
+        unable={group.node_group: NodeGroupReason.Code.Name(group.unable) for group in choice.groups if group.unable}
         if unable
         else {},
         cluster=choice.cluster,

@@ -37,26 +37,26 @@ from trimtab.planner.snapshot.columns import Int32, Int64
 
 def plan_whole(
     progress: PlanInProgress,
-    left: Int32,
+    waiting: Int32,
     until: PlanBounds,
     bounds: GroupBounds | None = None,
     *,
     fewest_nodes: bool = False,
     choose_zones: bool = False,
 ) -> PlannedNodes:
-    """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found.
+    """Return the plan for pods waiting : int32, which have no place. Once the time is over, the first plan found.
 
     bounds : of these pods, None = not known; fewest_nodes : every node costs the same; choose_zones : pods that zones
     bind have zones before nodes are chosen.
     """
     simulation, room = progress.packer.simulation, progress.room_to_grow
-    bounds = bounds or group_bounds(simulation, progress.packer.growth, left)
+    bounds = bounds or group_bounds(simulation, progress.packer.growth, waiting)
     for _ in range(MOST_NARROWED):
         if choose_zones:
-            problem, pods = _in_zones(room, bounds, left)
+            problem, pods = _in_zones(room, bounds, waiting)
         else:
-            problem, row_of = whole_problem(room, bounds, left)
-            pods = RowsOfPods(by_class(simulation, left), row_of)
+            problem, row_of = whole_problem(room, bounds, waiting)
+            pods = RowsOfPods(by_class(simulation, waiting), row_of)
         if fewest_nodes:
             problem = problem._replace(price=np.ones(len(problem.price)))
         plan = single_class_plan(problem) or cheapest_plan(problem, until)
@@ -71,27 +71,29 @@ def plan_whole(
 
 def _admitted_count(progress: PlanInProgress, added: Int64, group: int) -> int:
     """Return how many nodes of a group, fewer than in `added` : int64[G], limits admit beside the others."""
-    least, most, other = 0, int(added[group]) - 1, added.copy()
-    while least < most:
-        other[group] = -(-(least + most) // 2)
-        least, most = (int(other[group]), most) if progress.limits.admit(other) else (least, int(other[group]) - 1)
+    least, largest, other = 0, int(added[group]) - 1, added.copy()
+    while least < largest:
+        other[group] = -(-(least + largest) // 2)
+        least, largest = (
+            (int(other[group]), largest) if progress.limits.admit(other) else (least, int(other[group]) - 1)
+        )
     return least
 
 
-def _in_zones(room: RoomToGrow, bounds: GroupBounds, left: Int32) -> tuple[Problem, RowsOfPods]:
+def _in_zones(room: RoomToGrow, bounds: GroupBounds, waiting: Int32) -> tuple[Problem, RowsOfPods]:
     """Return the problem in which pods that zones bind have a zone, and the rows of the pods, those with a zone first.
-    left : int32."""
+    waiting : int32."""
     simulation = room.packer.simulation
-    problem = problem_of_classes(room, bounds, left)
-    pods, zone = zones_of_pods(room, problem, bounds, left)
+    problem = problem_of_classes(room, bounds, waiting)
+    pods, zone = zones_of_pods(room, problem, bounds, waiting)
     zone_of = np.full(len(simulation.state.pod_node), NO_ZONE, np.int32)
     zone_of[pods] = zone
-    rows = np.searchsorted(bounds.classes, simulation.state.pod_class[left])
-    divided, kind, part = in_zones(problem, bounds.kind, rows, zone_of[left])
+    rows = np.searchsorted(bounds.classes, simulation.state.pod_class[waiting])
+    divided, kind, part = in_zones(problem, bounds.kind, rows, zone_of[waiting])
     problem, row_of = merged(divided, kind)
     place = np.full(len(zone_of), -1, np.int32)
-    place[left] = row_of[part]
-    others = left[zone_of[left] == NO_ZONE]
+    place[waiting] = row_of[part]
+    others = waiting[zone_of[waiting] == NO_ZONE]
     classes = by_class(simulation, others)
     return problem, RowsOfPods(classes, place[others][classes.first].astype(np.int64), pods, place[pods])
 
@@ -104,14 +106,14 @@ def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNo
     if count == len(planned.group_of) and progress.limits.admit(added):
         return planned
     added[:] = 0
-    kept: list[int] = []
+    nodes: list[int] = []
     for node, group in enumerate(planned.group_of):
         added[group] += 1
-        if len(kept) < count and progress.limits.admit(added):
-            kept.append(node)
+        if len(nodes) < count and progress.limits.admit(added):
+            nodes.append(node)
         else:
             added[group] -= 1
-    return without_others(planned, kept)
+    return without_others(planned, nodes)
 
 
 def place_all(progress: PlanInProgress, pods: Int32, until: PlanBounds) -> bool:
@@ -127,8 +129,8 @@ def place_all(progress: PlanInProgress, pods: Int32, until: PlanBounds) -> bool:
     for whole in (None, *np.flatnonzero(helps & atomic).tolist()):
         progress.open([whole] * int(may_add[whole]) if whole is not None else [], pods[:0], pods[:0])
         first = len(progress.group_of)
-        left = progress.fill_in_passes(pods, progress.new_nodes) if whole is not None else pods
-        planned = plan_whole(progress, left, until, bounds if whole is None else None) if len(left) else None
+        waiting = progress.fill_in_passes(pods, progress.new_nodes) if whole is not None else pods
+        planned = plan_whole(progress, waiting, until, bounds if whole is None else None) if len(waiting) else None
         if planned is not None:
             progress.open(planned.group_of, pods[:0], pods[:0])
             progress.place_in_slots(planned.on(progress.opened[first:], np.ones(len(planned.pods), bool)))
@@ -149,7 +151,7 @@ def place_all(progress: PlanInProgress, pods: Int32, until: PlanBounds) -> bool:
 
 def _is_served(progress: PlanInProgress, pods: Int32) -> bool:
     """Place the pods that are left on new nodes; return whether all have a place once nodes without pods are gone."""
-    left = progress.fill_in_passes(unplaced(progress.state, pods), progress.new_nodes)
-    is_served = not len(left) and not len(progress.replay(progress.needed()))
+    waiting = progress.fill_in_passes(unplaced(progress.state, pods), progress.new_nodes)
+    is_served = not len(waiting) and not len(progress.replay(progress.needed()))
     check_log(progress.state)
     return is_served

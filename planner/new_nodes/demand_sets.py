@@ -205,8 +205,8 @@ class TopologyDomains:
         """Return how many pods, by amounts, each domain has room for at most. int64[domains]."""
         resources, nodes = self._simulation.state.resources, self._nodes[values.of_node[self._nodes] >= 0]
         request = resources.request[np.unique(self._simulation.state.pod_class[demand.pods])].min(axis=0, initial=_MOST)
-        asked = np.flatnonzero(request > 0)
-        room = np.maximum(resources.free[np.ix_(nodes, asked)], 0) // request[asked]
+        requested = np.flatnonzero(request > 0)
+        room = np.maximum(resources.free[np.ix_(nodes, requested)], 0) // request[requested]
         slots = np.zeros(len(values.names), np.int64)
         np.add.at(slots, values.of_node[nodes], room.min(axis=1, initial=_MOST))
         return slots

@@ -111,8 +111,8 @@ class PlanInProgress:
         """How many nodes each group may get now: within its limits and the nodes that can be opened; an all-or-nothing
         group all of them or none. int64[G].
         """
-        may_add, most = self.limits.may_add, self.spare_nodes_left
-        return np.where(self.is_atomic & (may_add > most), 0, np.minimum(may_add, most))
+        may_add, spare = self.limits.may_add, self.spare_nodes_left
+        return np.where(self.is_atomic & (may_add > spare), 0, np.minimum(may_add, spare))
 
     @property
     def room_to_grow(self) -> RoomToGrow:
@@ -194,11 +194,11 @@ class PlanInProgress:
     def fill_in_passes(self, pods: Int32, nodes: Int32) -> Int32:
         """Place pods on nodes : int32 that admit them, those that are left again as long as others are placed; return
         those that find no place. int32."""
-        left, before = pods, -1
-        while len(left) not in {0, before}:
+        waiting, before = pods, -1
+        while len(waiting) not in {0, before}:
             # Pods placed since may satisfy an affinity or a spread constraint.
-            before, left = len(left), self._place(left, NOBODY, nodes)
-        return left
+            before, waiting = len(waiting), self._place(waiting, NOBODY, nodes)
+        return waiting
 
     @property
     def new_nodes(self) -> Int32:
@@ -221,12 +221,12 @@ class PlanInProgress:
         """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""
         target = np.full(len(self.state.pod_node), NO_NODE, np.int32)
         target[pods] = nodes
-        left, before = self._place(pods, nodes, pods[:0]), -1
-        while len(left) not in {0, before}:
+        waiting, before = self._place(pods, nodes, pods[:0]), -1
+        while len(waiting) not in {0, before}:
             # Pods placed since may satisfy an affinity or a spread constraint.
-            before = len(left)
-            left = self._place(left, target[left], pods[:0])
-        return left
+            before = len(waiting)
+            waiting = self._place(waiting, target[waiting], pods[:0])
+        return waiting
 
     def _place(self, pods: Int32, nodes: Int32, order: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
@@ -240,8 +240,8 @@ class PlanInProgress:
         place_all(state, search, hint, self._destination, np.zeros(2, np.int64), pods, False)
         there = state.pod_node[pods] != NO_NODE
         self._note(pods[there])
-        left: Int32 = pods[~there]
-        return left
+        waiting: Int32 = pods[~there]
+        return waiting
 
     def _note(self, pods: Int32) -> None:
         """Record placed pods."""

@@ -77,24 +77,24 @@ def _leaders(simulation: Simulation, pods: Int32) -> Int32:
     if snapshot.devices.is_empty:
         return out
     claims = [spec.claims for spec in snapshot.specs]
-    leading = {one.shared: at for at, of in enumerate(claims) for one in of if one.together == LEADS}
+    leading = {claim.shared: at for at, of in enumerate(claims) for claim in of if claim.together == LEADS}
     if not leading:
         return out
     spec_of = snapshot.pods.spec
     for at, pod in enumerate(pods.tolist()):
-        for one in claims[spec_of[pod]] if pod < simulation.pod_count else ():
-            if one.together == FOLLOWS:
-                leader = int(np.flatnonzero(spec_of == leading[one.shared])[0])
+        for claim in claims[spec_of[pod]] if pod < simulation.pod_count else ():
+            if claim.together == FOLLOWS:
+                leader = int(np.flatnonzero(spec_of == leading[claim.shared])[0])
                 out[at] = leader if placed[leader] < 0 else -1
     return out
 
 
 def first_predicate(masks: Int64) -> UInt8:
     """Return the first reason of each mask `1 << PredicateReason.Code`, in the scheduler's order."""
-    found = np.zeros(masks.shape, np.uint8)
+    predicate = np.zeros(masks.shape, np.uint8)
     for code in reversed(REASONS):
-        found[(masks >> code) & 1 == 1] = code
-    return found
+        predicate[(masks >> code) & 1 == 1] = code
+    return predicate
 
 
 OF_GROUP: Final = {
@@ -145,5 +145,7 @@ def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: G
         is_full |= full is not None
         texts[(full or OF_GROUP[reason]).format(resource=growth.limits.get(group, "resources"))] += 1  # type: ignore[index]
     many = len(reasons)
-    parts = (f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda one: (-one[1], one[0])))
+    parts = (
+        f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda entry: (-entry[1], entry[0]))
+    )
     return f"{'no node group has room left' if is_full else 'no node group helps'} ({', '.join(parts)})"

@@ -81,8 +81,8 @@ class PlannedNodes(NamedTuple):
 def planned_nodes(plan: Plan, pods: RowsOfPods) -> PlannedNodes:
     """Return the new nodes of a plan for these pods."""
     others, rows = _in_turn(pods.classes, pods.row_of)
-    found = _in_slots(plan, np.concatenate([pods.first, others]), np.concatenate([pods.rows_of_first, rows]))
-    return found._replace(first=len(pods.first))
+    planned = _in_slots(plan, np.concatenate([pods.first, others]), np.concatenate([pods.rows_of_first, rows]))
+    return planned._replace(first=len(pods.first))
 
 
 def _in_turn(pods: PodsByClass, row_of: Int64) -> tuple[Int32, Int32]:
@@ -106,13 +106,13 @@ def _in_slots(plan: Plan, pods: Int32, rows: Int32) -> PlannedNodes:
     return PlannedNodes(group_of, node.astype(np.int32), plan.classes[entry], plan.pods[entry], pods, rows)
 
 
-def without_others(planned: PlannedNodes, kept: list[int]) -> PlannedNodes:
-    """Return the plan with these new nodes only. kept : positions in `group_of`, ascending."""
+def without_others(planned: PlannedNodes, nodes: list[int]) -> PlannedNodes:
+    """Return the plan with these new nodes only. nodes : positions in `group_of`, ascending."""
     number = np.full(len(planned.group_of), -1, np.int32)
-    number[kept] = np.arange(len(kept))
+    number[nodes] = np.arange(len(nodes))
     there = number[planned.node] >= 0
     return planned._replace(
-        group_of=[planned.group_of[node] for node in kept],
+        group_of=[planned.group_of[node] for node in nodes],
         node=number[planned.node[there]],
         row=planned.row[there],
         room=planned.room[there],
@@ -149,10 +149,10 @@ class RoomToGrow(NamedTuple):
 
 
 class _ClassLimit(NamedTuple):
-    """rows : classes, ascending, of which a node takes `most` pods together."""
+    """rows : classes, ascending, of which a node takes `max_pods` pods together."""
 
     rows: tuple[int, ...]
-    most: int
+    max_pods: int
 
 
 class _PodsOfRows(NamedTuple):
@@ -162,13 +162,13 @@ class _PodsOfRows(NamedTuple):
     row: Int64
 
 
-def whole_problem(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: Int32) -> tuple[Problem, Int64]:
-    """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
-    return merged(problem_of_classes(room, bounds, left), bounds.kind)
+def whole_problem(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, waiting: Int32) -> tuple[Problem, Int64]:
+    """Return the problem for pods waiting : int32, and the row of each class of `bounds`. int64[C]."""
+    return merged(problem_of_classes(room, bounds, waiting), bounds.kind)
 
 
-def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: Int32) -> Problem:
-    """Return the problem for pods left : int32 with a row for each class of `bounds`."""
+def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, waiting: Int32) -> Problem:
+    """Return the problem for pods waiting : int32 with a row for each class of `bounds`."""
     state, may_add = room.packer.simulation.state, room.may_add
     # A group that grows by one node or by none is treated like any other.
     is_atomic = np.array([group.zero_or_max for group in room.groups], bool) & (may_add > 1)
@@ -179,16 +179,16 @@ def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, l
         allowed=bounds.admitted,
         capacity=bounds.free,
         price=group_prices(room.groups),
-        most=np.where(is_atomic, 0, np.minimum(may_add, room.spare_nodes_left)),
+        max_nodes=np.where(is_atomic, 0, np.minimum(may_add, room.spare_nodes_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
     )
-    zone_most, alone = _limits_alone(room, problem, bounds.classes, left)
+    zone_most, alone = _limits_alone(room, problem, bounds.classes, waiting)
     problem = problem._replace(zone_most=zone_most)
     by_counters = node_limits(state.counters, bounds.classes)
-    limits = [*(_ClassLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
-    spread = [one for one in by_counters if one.over != EACH_NODE]
+    limits = [*(_ClassLimit(limit.rows, limit.most) for limit in by_counters if limit.over == EACH_NODE), *alone]
+    spread = [limit for limit in by_counters if limit.over != EACH_NODE]
     limits += _spread(problem, spread, _least_nodes(problem, limits))
     return _with_limits(problem, limits)
 
@@ -196,12 +196,12 @@ def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, l
 def _with_limits(problem: Problem, limits: list[_ClassLimit]) -> Problem:
     """Return the problem with the limits of a node: on the pods of each class, and of the sets of several classes with
     most pods, at most MOST_SETS, on all of them."""
-    for rows, most in limits:
+    for rows, limit_ in limits:
         at = list(rows)
-        problem.per_node[at] = np.minimum(problem.per_node[at], most)
-    sets = sorted({one for one in limits if len(one.rows) > 1}, key=lambda one: (-_pods(problem, one), one))
-    for rows, most in sets[:MOST_SETS]:
-        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), most)
+        problem.per_node[at] = np.minimum(problem.per_node[at], limit_)
+    sets = sorted({limit for limit in limits if len(limit.rows) > 1}, key=lambda limit: (-_pods(problem, limit), limit))
+    for rows, limit_ in sets[:MOST_SETS]:
+        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), limit_)
     return problem
 
 
@@ -242,19 +242,21 @@ def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_
     """
     for rows, skew, over in limits:
         pods = int(problem.pods[list(rows)].sum())
-        most = skew + pods // max(nodes + over, 1)
-        if most < pods and pods * SCARCE_PODS > nodes + over:
-            yield _ClassLimit(rows, most)
+        limit = skew + pods // max(nodes + over, 1)
+        if limit < pods and pods * SCARCE_PODS > nodes + over:
+            yield _ClassLimit(rows, limit)
 
 
 def _least_nodes(problem: Problem, limits: list[_ClassLimit]) -> int:
     """Return a lower bound on the new nodes, if all pods are served."""
     largest = np.maximum(problem.capacity.max(axis=0, initial=1), 1)
     by_amount = int((-(-(problem.demand * problem.pods[:, None]).sum(axis=0) // largest)).max(initial=0))
-    return max([by_amount, *(-(-_pods(problem, one) // max(one.most, 1)) for one in limits)])
+    return max([by_amount, *(-(-_pods(problem, limit) // max(limit.max_pods, 1)) for limit in limits)])
 
 
-def _limits_alone(room: RoomToGrow, problem: Problem, classes: Int64, left: Int32) -> tuple[Int64, list[_ClassLimit]]:
+def _limits_alone(
+    room: RoomToGrow, problem: Problem, classes: Int64, waiting: Int32
+) -> tuple[Int64, list[_ClassLimit]]:
     """Return how many pods of a class each zone takes if counters keep others out, int64[C, Z], and limits of a
     node."""
     state = room.packer.simulation.state
@@ -266,11 +268,11 @@ def _limits_alone(room: RoomToGrow, problem: Problem, classes: Int64, left: Int3
     order = sorted(kinds.values(), key=lambda rows: -int(problem.pods[rows].sum()))[:MOST_ALONE]
     row_of = np.full(len(state.local_class), -1, np.int64)
     row_of[classes] = np.arange(len(classes))
-    rows_left = row_of[state.pod_class[left]]
+    rows_left = row_of[state.pod_class[waiting]]
     zone_most, limits = problem.zone_most.copy(), list[_ClassLimit]()
     for rows in sorted(order):
         there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
-        by_zone, limit = _packed_alone(room, problem, rows, _PodsOfRows(left[there], rows_left[there]))
+        by_zone, limit = _packed_alone(room, problem, rows, _PodsOfRows(waiting[there], rows_left[there]))
         if by_zone is not None:
             zone_most[rows] = by_zone
         limits += [limit] if limit is not None else []
@@ -313,7 +315,7 @@ def largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     takes = problem.demand[rows].max(axis=0)
     need = np.maximum(takes, 1)
     room = (problem.capacity // need)[:, takes > 0].min(axis=1)
-    may = np.flatnonzero(problem.allowed[rows].all(axis=0) & (problem.most > 0))
+    may = np.flatnonzero(problem.allowed[rows].all(axis=0) & (problem.max_nodes > 0))
     order = may[np.lexsort((may, -room[may]))]
     _, first = np.unique(problem.zone[order], return_index=True)
     return order[np.sort(first)].astype(np.int64)
@@ -322,8 +324,8 @@ def largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
 def packed_on_new_nodes(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
     """Pack pods : int32[M] alone onto new nodes of groups : int64, of which the first is preferred."""
     nobody = np.zeros(len(groups), np.int64).tolist()
-    most = [room.spare_nodes_left] * len(groups)
-    at_most = GrowingGroups(groups.tolist(), nobody, most)
+    sizes = [room.spare_nodes_left] * len(groups)
+    at_most = GrowingGroups(groups.tolist(), nobody, sizes)
     return pack(room.packer, at_most, pods, room.spare_nodes_left, room.first_spare)
 
 
@@ -337,18 +339,18 @@ class ZonesOfPods(NamedTuple):
 _NOBODY: Final = ZonesOfPods(np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
-def zones_of_pods(room: RoomToGrow, problem: Problem, bounds: GroupBounds, left: Int32) -> ZonesOfPods:
-    """Return the zones of the pods of left : int32 that zones bind, as far as they have a place there. problem : with a
-    row for each class of `bounds`, ascending."""
+def zones_of_pods(room: RoomToGrow, problem: Problem, bounds: GroupBounds, waiting: Int32) -> ZonesOfPods:
+    """Return the zones of the pods of waiting : int32 that zones bind, as far as they have a place there. problem :
+    with a row for each class of `bounds`, ascending."""
     state = room.packer.simulation.state
-    bound = bound_by_zones(state)[state.pod_class[left]]
+    bound = bound_by_zones(state)[state.pod_class[waiting]]
     if not bound.any():
         return _NOBODY
-    rows = np.searchsorted(bounds.classes, state.pod_class[left[bound]])
+    rows = np.searchsorted(bounds.classes, state.pod_class[waiting[bound]])
     members = _members(problem, rows)
     if not len(members):
         return _NOBODY
-    packed = packed_on_new_nodes(room, members, left[bound])
+    packed = packed_on_new_nodes(room, members, waiting[bound])
     there = packed.node_of >= 0
     zone = problem.zone[members[packed.group_of]][packed.node_of[there]]
     return ZonesOfPods(packed.pods[there][zone >= 0], zone[zone >= 0].astype(np.int32))
@@ -356,17 +358,17 @@ def zones_of_pods(room: RoomToGrow, problem: Problem, bounds: GroupBounds, left:
 
 def bound_by_zones(state: SimulationState) -> Bool:
     """Return the classes of pods that other pods bind, but not by what is on one node. bool[S]."""
-    found: Bool = (state.local_class == 0) & ~takes_one(state.counters) & ~needs_one_node(state.counters)
-    found[spreading_over_nodes(state.counters)[0]] = False
-    return found
+    is_bound: Bool = (state.local_class == 0) & ~takes_one(state.counters) & ~needs_one_node(state.counters)
+    is_bound[spreading_over_nodes(state.counters)[0]] = False
+    return is_bound
 
 
 def _members(problem: Problem, rows: Int64) -> Int64:
     """Return the largest group of each zone for each kind of rows, by the price of all their pods there. int64."""
     kinds = alike(problem.allowed[rows])
     order = np.argsort(-np.bincount(kinds), kind="stable")[:ZONE_KINDS]
-    found = [largest_by_zone(problem, np.unique(rows[kinds == kind]).tolist()) for kind in order.tolist()]
-    members = np.unique(np.concatenate(found))
+    groups_of_kinds = [largest_by_zone(problem, np.unique(rows[kinds == kind]).tolist()) for kind in order.tolist()]
+    members = np.unique(np.concatenate(groups_of_kinds))
     price = _price_by_zone(problem, problem.demand[rows].sum(axis=0))
     return members[np.lexsort((members, price[problem.zone[members]]))]
 
@@ -375,11 +377,11 @@ def _price_by_zone(problem: Problem, demand: Int64) -> Float64:
     """Return what amounts cost at least in a zone, on full nodes. float64[Z + 1], the last one of no zone; inf = not
     known."""
     share = (demand[None] / np.maximum(problem.capacity, 1)).max(axis=1)
-    cost = np.where(np.isnan(problem.price) | (problem.most <= 0), np.inf, problem.price * share)
+    cost = np.where(np.isnan(problem.price) | (problem.max_nodes <= 0), np.inf, problem.price * share)
     zones = int(problem.zone.max(initial=-1)) + 1
-    found = np.full(zones + 1, np.inf)
-    np.minimum.at(found, problem.zone, cost)
-    return found
+    price_of = np.full(zones + 1, np.inf)
+    np.minimum.at(price_of, problem.zone, cost)
+    return price_of
 
 
 def in_zones(problem: Problem, kind: Int64, row: Int64, zone: Int32) -> tuple[Problem, Int64, Int64]:
@@ -389,7 +391,7 @@ def in_zones(problem: Problem, kind: Int64, row: Int64, zone: Int32) -> tuple[Pr
     pairs, row_of, pods = np.unique(row * (zones + 1) + zone + 1, return_inverse=True, return_counts=True)
     of, at = np.divmod(pairs, zones + 1)
     anywhere = at == 0
-    found = problem._replace(
+    divided = problem._replace(
         demand=problem.demand[of],
         pods=pods.astype(np.int64),
         allowed=problem.allowed[of] & (anywhere[:, None] | (problem.zone[None] == at[:, None] - 1)),
@@ -397,4 +399,4 @@ def in_zones(problem: Problem, kind: Int64, row: Int64, zone: Int32) -> tuple[Pr
         zone_most=np.where(anywhere[:, None], problem.zone_most[of], UNLIMITED),
     )
     kinds = np.unique(kind[of] * (zones + 1) + at, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return found, kinds, row_of.reshape(-1).astype(np.int64)
+    return divided, kinds, row_of.reshape(-1).astype(np.int64)

@@ -159,7 +159,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most, first)
     problem, row_of = whole_problem(room, bounds, left)
     search = request.settings.search
-    cells = len(problem.pods) * int(np.count_nonzero(problem.most))
+    cells = len(problem.pods) * int(np.count_nonzero(problem.max_nodes))
     is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
     if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, TRIAL_ROWS)

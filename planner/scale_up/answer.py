@@ -86,7 +86,7 @@ def summarize(decision: pb.ScaleUpDecision) -> Summary:
         "pods_on_new_nodes": placed.new,
         "pods_on_existing_nodes": placed.existing,
         "pods_on_upcoming_nodes": placed.upcoming,
-        "unschedulable": sum(len(one.pods) for one in decision.unschedulable),
+        "unschedulable": sum(len(shortfall.pods) for shortfall in decision.unschedulable),
         "skipped": len(decision.skipped),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
@@ -102,17 +102,17 @@ def attach_notes(plan: ScaleUpPlan) -> list[str]:
     moved = np.flatnonzero((at >= 0) & (pods.node[pods.volume_pod] == NO_NODE))
     if not len(moved):
         return []
-    known, group_of = limits_by_group(snapshot), dict(zip(progress.opened.tolist(), progress.group_of, strict=True))
+    limits, group_of = limits_by_group(snapshot), dict(zip(progress.opened.tolist(), progress.group_of, strict=True))
     unknown, awaited = set[tuple[str, str]](), set[tuple[str, str, int]]()
     for node, volume in zip(at[moved].tolist(), pods.volume[moved].tolist(), strict=True):
         driver, is_new = snapshot.volumes[volume].driver, node in group_of
         group = group_of[node] if is_new else int(nodes.group[node]) if node < len(nodes.name) else -1
         if not driver or group < 0:
             continue
-        if is_new and driver not in known[group]:
+        if is_new and driver not in limits[group]:
             unknown.add((snapshot.groups[group].id, driver))
-        if not is_new and driver in known[group] and driver not in dict(nodes.traits[node].attach_limits):
-            awaited.add((nodes.name[node], driver, known[group][driver]))
+        if not is_new and driver in limits[group] and driver not in dict(nodes.traits[node].attach_limits):
+            awaited.add((nodes.name[node], driver, limits[group][driver]))
     return [
         *(
             f"new nodes of node group {group} are planned without a limit on volumes of {driver}: neither its nodes "
@@ -137,21 +137,25 @@ def spread_notes(plan: ScaleUpPlan) -> list[str]:
     pods = plan.unplaced.pending.pods
     on_new = pods[np.isin(plan.progress.state.pod_node[pods], plan.progress.opened)]
     specs = [snapshot.specs[at] for at in np.unique(snapshot.pods.spec[on_new]).tolist()]
-    spreads = (one for spec in specs for one in spec.topology_spread)
-    keys = {one.topology_key for one in spreads if one.min_domains <= 1 and one.topology_key != HOSTNAME}
-    may_grow = [one.template for at, one in enumerate(context.templates) if one and context.limits.reasons[at] == 0]
-    found = []
+    spreads = (constraint for spec in specs for constraint in spec.topology_spread)
+    keys = {spread.topology_key for spread in spreads if spread.min_domains <= 1 and spread.topology_key != HOSTNAME}
+    may_grow = [
+        template.template
+        for at, template in enumerate(context.templates)
+        if template and context.limits.reasons[at] == 0
+    ]
+    notes = []
     for key in sorted(keys):
         by_set = values_by_label_set(snapshot, key)
         there = {by_set[at] for at in np.unique(snapshot.nodes.label_set).tolist()}
-        new = sorted({value for one in may_grow for name, value in one.labels if name == key} - there)
+        new = sorted({value for template in may_grow for name, value in template.labels if name == key} - there)
         if len(new) > 1 or (new and there - {None}):
             shown = ", ".join(new[:_SHOWN]) + (", …" if len(new) > _SHOWN else "")
-            found.append(
+            notes.append(
                 f"pods spread only over values of {key} that have nodes, as in kube-scheduler, so not over {shown}; "
                 "minDomains in the constraint makes it wait for nodes in as many"
             )
-    return found
+    return notes
 
 
 def add_places(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -243,8 +247,10 @@ def _add_shortfalls(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         gangs, are_pods = gangs_of_pods(outcome), plan.are_pods(outcome.refusals.pods)
         pods += _shortfalls(plan, outcome.refusals, are_pods, growth, gangs)
         placeholders += _shortfalls(plan, outcome.refusals, ~are_pods, growth, gangs)
-    decision.unschedulable.extend(sorted(pods, key=lambda one: one.pods[0]))
-    decision.waiting_placeholders.extend(sorted(placeholders, key=lambda one: (-len(one.pods), one.pods[0])))
+    decision.unschedulable.extend(sorted(pods, key=lambda shortfall: shortfall.pods[0]))
+    decision.waiting_placeholders.extend(
+        sorted(placeholders, key=lambda shortfall: (-len(shortfall.pods), shortfall.pods[0]))
+    )
 
 
 def _shortfalls(
@@ -258,21 +264,21 @@ def _shortfalls(
     pods, names_of = refusals.pods[which], defaultdict[tuple[int, str], list[str]](list)
     for name, kind, pod in zip(plan.names_of(pods), kinds.tolist(), pods.tolist(), strict=True):
         names_of[kind, gangs.get(pod, "")].append(name)
-    ids, found = [group.id for group in plan.progress.groups], list[pb.Shortfall]()
+    ids, shortfalls = [group.id for group in plan.progress.groups], list[pb.Shortfall]()
     for (kind, gang), names in names_of.items():
         reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
         failed = {group: code for group, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
         detail = gang or why_pending(reasons, failed, growth)
-        found.append(pb.Shortfall(pods=sorted(names), reasons=reasons, failed_predicates=failed, detail=detail))
-    return found
+        shortfalls.append(pb.Shortfall(pods=sorted(names), reasons=reasons, failed_predicates=failed, detail=detail))
+    return shortfalls
 
 
 def placeholder_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
     """Yield a note for each of the most frequent reasons, and one for all others."""
     waiting = decision.waiting_placeholders
-    for one in waiting[:MOST_NOTES]:
-        yield f"{_counted(one.pods)} no node after this plan: {one.detail}"
-    if more := [name for one in waiting[MOST_NOTES:] for name in one.pods]:
+    for shortfall in waiting[:MOST_NOTES]:
+        yield f"{_counted(shortfall.pods)} no node after this plan: {shortfall.detail}"
+    if more := [name for shortfall in waiting[MOST_NOTES:] for name in shortfall.pods]:
         yield f"{_counted(sorted(more))} no node after this plan, for other reasons (waitingPlaceholders)"
 
 
@@ -291,9 +297,9 @@ def growth_in_plan(plan: ScaleUpPlan) -> GrowthInPlan:
 
 def _placed_count(plan: ScaleUpPlan) -> int:
     """Return how many pods of the snapshot that wait have places in the plan."""
-    state, known = plan.progress.packer.simulation.state, len(plan.context.request.snapshot.pods.spec)
+    state, pod_count = plan.progress.packer.simulation.state, len(plan.context.request.snapshot.pods.spec)
     on_nodes, on_new = plan.unplaced.pending.pods, plan.progress.pods
-    pods = np.union1d(on_nodes[on_nodes < known], on_new[on_new < known])
+    pods = np.union1d(on_nodes[on_nodes < pod_count], on_new[on_new < pod_count])
     return int((state.pod_node[pods] >= 0).sum())
 
 
@@ -302,15 +308,15 @@ def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[
     if not plan.context.request.settings.balance_similar:
         return
     rows = {group.id: row for row, group in enumerate(plan.progress.groups)}
-    chosen = {one.choice: one.node_group for one in decision.options if one.chosen}
+    chosen = {option.choice: option.node_group for option in decision.options if option.chosen}
     growing = {split.node_group for split in decision.splits}
     apart = defaultdict[tuple[str, str], list[str]](list)
-    for one in decision.options:
-        grown = chosen.get(one.choice)
-        if grown is None or one.node_group in growing or one.decided_by != pb.Expander.RANDOM:
+    for option in decision.options:
+        grown = chosen.get(option.choice)
+        if grown is None or option.node_group in growing or option.decided_by != pb.Expander.RANDOM:
             continue
-        if why := plan.context.similarity.difference(rows[grown], rows[one.node_group]):
-            apart[grown, why].append(one.node_group)
+        if why := plan.context.similarity.difference(rows[grown], rows[option.node_group]):
+            apart[grown, why].append(option.node_group)
     for (grown, why), others in sorted(apart.items()):
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         yield f"scale-up: {grown} is not balanced with {', '.join(others[:3])}{more}, as they are not similar: {why}"
@@ -327,8 +333,8 @@ def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
 def _add_skipped(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     pending = plan.unplaced.pending
     # A pod that is too young is placed if there is room.
-    left = plan.progress.state.pod_node[pending.skipped] == NO_NODE
-    names, reasons = plan.names_of(pending.skipped[left]), pending.skipped_reason[left].tolist()
+    waits = plan.progress.state.pod_node[pending.skipped] == NO_NODE
+    names, reasons = plan.names_of(pending.skipped[waits]), pending.skipped_reason[waits].tolist()
     optional = plan.names_of(_beyond_minimum(plan))
     reasons += [SkippedPodReason.BEYOND_GANG_MINIMUM] * len(optional)
     for name, reason in sorted(zip([*names, *optional], reasons, strict=True)):
@@ -340,9 +346,9 @@ def _beyond_minimum(plan: ScaleUpPlan) -> Int32:
     if plan.gangs is None or plan.context.request.round.settings.gangs.serve_optional:
         return np.zeros(0, np.int32)
     pending = plan.unplaced.pending
-    left = unplaced(plan.progress.state, pending.pods[pending.may_add])
+    waiting = unplaced(plan.progress.state, pending.pods[pending.may_add])
     tried = np.concatenate([plan.refusals.pods, plan.gangs.refusals.pods])
-    return left[np.isin(left, plan.context.request.snapshot.pods.group_pod) & ~np.isin(left, tried)]
+    return waiting[np.isin(waiting, plan.context.request.snapshot.pods.group_pod) & ~np.isin(waiting, tried)]
 
 
 def _add_options(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -362,7 +368,7 @@ def _add_options(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     decision.incomplete = not plan.is_complete
     if decision.incomplete:
         decision.detail = "; ".join(filter(None, (decision.detail, _INCOMPLETE)))
-    if len(plan.unplaced.left):
+    if len(plan.unplaced.waiting):
         looked_at = {option.node_group for option in decision.options}
         for group, reason in zip(groups, history.reasons.tolist(), strict=True):
             if reason and group.id not in looked_at:

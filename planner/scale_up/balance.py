@@ -14,14 +14,14 @@ from trimtab.planner.scale_up.kernels.balance import grow_smallest
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
-def split(size: Int64, most: Int64, count: int) -> Int64:
+def split(size: Int64, max_size: Int64, count: int) -> Int64:
     """Return by how many nodes each group grows. int64[A].
 
-    size : int64[A] nodes now; most : int64[A] largest sizes; count : nodes to add, fewer if maxima do not allow more.
+    size : int64[A] nodes now; max_size : int64[A]; count : nodes to add, fewer if maxima do not allow more.
     Among groups of equal size, those first in the given order, and those that were smaller before, come first.
     """
     grown = size.copy()
-    grow_smallest(np.argsort(size, kind="stable"), grown, most, count)
+    grow_smallest(np.argsort(size, kind="stable"), grown, max_size, count)
     return grown - size
 
 
@@ -31,22 +31,22 @@ def split_within(limits: Limits, groups: Int64, size: Int64, count: int) -> Int6
     groups : int64[A] rows of groups, in the order that breaks ties; size, count : see `split`. Nodes are assigned one
     after the other; a group excluded by a limit takes no more, the others continue.
     """
-    most = size + limits.may_add[groups]
+    max_size = size + limits.may_add[groups]
     while True:
-        added = split(size, most, count)
+        added = split(size, max_size, count)
         if _admitted(limits, groups, added):
             return added
         # The largest number that is admitted, and the group whose turn is next.
         low, high = 0, int(added.sum())
         while high - low > 1:
             middle = (low + high) // 2
-            if _admitted(limits, groups, split(size, most, middle)):
+            if _admitted(limits, groups, split(size, max_size, middle)):
                 low = middle
             else:
                 high = middle
-        admitted = split(size, most, low)
-        shut = split(size, most, high) > admitted
-        most[shut] = (size + admitted)[shut]
+        admitted = split(size, max_size, low)
+        shut = split(size, max_size, high) > admitted
+        max_size[shut] = (size + admitted)[shut]
 
 
 def _admitted(limits: Limits, groups: Int64, added: Int64) -> bool:
@@ -62,17 +62,17 @@ class Sharing(NamedTuple):
     balance: bool
     sizes: Int64
 
-    def may_add(self, progress: PlanInProgress, left: Int32, group: int, admits: Bool) -> int:
+    def may_add(self, progress: PlanInProgress, pods: Int32, group: int, admits: Bool) -> int:
         """Return how many nodes a group and those with which it is balanced may get together.
 
-        left : int32 pods without a place; admits : bool[S, G] as in `Estimates`. Groups count that take all pods that
+        pods : int32 pods without a place; admits : bool[S, G] as in `Estimates`. Groups count that take all pods that
         this one takes. Source: Cluster Autoscaler, ComputeSimilarNodeGroups.
         """
         alone = int(progress.limits.may_add[group])
         others = self.similarity.to(group) if self.balance else np.zeros(0, np.int64)
         if len(others) == 0:
             return alone
-        of_class = admits[np.unique(progress.state.pod_class[left])]
+        of_class = admits[np.unique(progress.state.pod_class[pods])]
         takes_all = ~(of_class[:, [group]] & ~of_class[:, others]).any(axis=0)
         members = np.concatenate(
             [np.array([group], np.int64), others[takes_all & (progress.limits.may_add[others] > 0)]]
@@ -80,5 +80,5 @@ class Sharing(NamedTuple):
         if len(members) == 1:
             return alone
         sizes = self.sizes[members] + progress.limits.added[members]
-        most = int(progress.limits.may_add[members].sum())
-        return int(split_within(progress.limits, members, sizes, most).sum())
+        limit = int(progress.limits.may_add[members].sum())
+        return int(split_within(progress.limits, members, sizes, limit).sum())

@@ -185,15 +185,15 @@ def _destinations(opaque: OpaqueState, growth: Growth, node_of: Int32, group_of:
     check_lengths("hints", len(strings), len(coming))
     if len(coming) and coming.min() < 0:
         raise UnreadableStateError(f"coming has {coming.min()}, which is not a node's index")
-    found = translated(strings, node_of, "hints.destination")
+    nodes = translated(strings, node_of, "hints.destination")
     group = translated(strings, group_of, "hints.destination")
     offsets = growth.upcoming_offsets
     has_node = (coming > 0) & (group >= 0) & (group < len(offsets) - 1)
     first, end = offsets[group[has_node]], offsets[group[has_node] + 1]
     at = first + coming[has_node] - 1
-    found[coming > 0] = -1
-    found[np.flatnonzero(has_node)[at < end]] = growth.upcoming[at[at < end]]
-    return found
+    nodes[coming > 0] = -1
+    nodes[np.flatnonzero(has_node)[at < end]] = growth.upcoming[at[at < end]]
+    return nodes
 
 
 def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: Int32, added: Int32) -> pb.ScaleUpState:
@@ -218,7 +218,7 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     used = np.unique(np.concatenate([source[source != none], destination]))
     code = np.zeros(none + 1, np.int32)
     code[used] = np.arange(1, len(used) + 1, dtype=np.int32)
-    texts = [nodes[one] if one < len(nodes) else ids[one - len(nodes)] for one in used.tolist()]
+    texts = [nodes[place] if place < len(nodes) else ids[place - len(nodes)] for place in used.tolist()]
     state = pb.ScaleUpState(strings=["", *texts])
     sources, first = np.unique(source, return_index=True)
     bounds = np.append(first, len(moved)).astype(np.int64)
@@ -296,19 +296,21 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
 
 def _notes(request: ScaleUpRequest, templates: GroupTemplates) -> Iterator[str]:
     """Yield what people should know of new nodes, and of nodes that do not offer yet what they will."""
-    yield from (one.note for one in templates if one is not None and one.note)
-    for one in awaited_resources(request.snapshot, request.round.settings.readiness, request.now_ns):
-        so_far = f"it offers {one.offered} of {one.expected}" if one.is_counted else "its label promises one"
-        yield f"node {one.node} is starting: {one.resource} awaited, {so_far}"
+    yield from (template.note for template in templates if template is not None and template.note)
+    for awaited in awaited_resources(request.snapshot, request.round.settings.readiness, request.now_ns):
+        so_far = (
+            f"it offers {awaited.offered} of {awaited.expected}" if awaited.is_counted else "its label promises one"
+        )
+        yield f"node {awaited.node} is starting: {awaited.resource} awaited, {so_far}"
 
 
 def _new_domains(request: ScaleUpRequest, limits: Limits) -> Int64:
     """Return the template nodes of the groups that may grow, if the zones of their new nodes count, and some pod is on
     no node or on one that is `leaving` : bool[N]. int64."""
     template_node = request.growth.template_node[limits.reasons == 0]
-    found: Int64 = template_node[template_node != NO_TEMPLATE_NODE]
+    domains: Int64 = template_node[template_node != NO_TEMPLATE_NODE]
     some_wait = request.leaving.any() or (request.round.simulation.state.pod_node == NO_NODE).any()
-    return found if request.settings.spread_over_new_domains and some_wait else found[:0]
+    return domains if request.settings.spread_over_new_domains and some_wait else domains[:0]
 
 
 def with_default_expanders(

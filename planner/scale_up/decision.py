@@ -82,9 +82,9 @@ def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> 
     first = _with_gangs(context._replace(request=less), simulation, start)
     if not request.round.in_time():
         return first
-    before, named = worth(first), request.settings.expanders
+    before, expanders = worth(first), request.settings.expanders
     with_all = partial(_with_gangs, context, start=start)
-    return better_of(first, simulation, start, with_all, lambda plan: not is_better(before, worth(plan), named))
+    return better_of(first, simulation, start, with_all, lambda plan: not is_better(before, worth(plan), expanders))
 
 
 def _with_gangs(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
@@ -115,12 +115,12 @@ def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleU
 
 
 class _JudgedPlan(NamedTuple):
-    """A plan, its worth, and how it was made. given : None = groups were chosen."""
+    """A plan, its worth, and how it was made. given_nodes : None = groups were chosen."""
 
     plan: ScaleUpPlan
     worth: Worth
     variant: Variant
-    given: GivenNodes | None
+    given_nodes: GivenNodes | None
 
 
 class _PlanSearch:
@@ -152,8 +152,8 @@ class _PlanSearch:
         groups = may_shrink(self.best())
         best = self._best_plan
         for nodes in repackings(best.plan, groups, self._start):
-            given = GivenNodes(nodes, best.plan.unplaced, best.plan.history)
-            if self._keep_best([self._attempts.make(partial(self._plan, best.variant, given))]):
+            given_nodes = GivenNodes(nodes, best.plan.unplaced, best.plan.history)
+            if self._keep_best([self._attempts.make(partial(self._plan, best.variant, given_nodes))]):
                 return True
         return False
 
@@ -171,8 +171,8 @@ class _PlanSearch:
             return
         nodes = in_cheaper_groups(self.best())
         if nodes is not None:
-            given = GivenNodes(nodes, best.plan.unplaced, _in_groups(best.plan.history, nodes.group_of))
-            self._keep_best([self._attempts.make(partial(self._plan, best.variant, given))])
+            given_nodes = GivenNodes(nodes, best.plan.unplaced, _in_groups(best.plan.history, nodes.group_of))
+            self._keep_best([self._attempts.make(partial(self._plan, best.variant, given_nodes))])
 
     def best(self) -> ScaleUpPlan:
         """Return the best plan, with its moves in the simulation."""
@@ -181,23 +181,25 @@ class _PlanSearch:
 
     def best_with_note(self) -> ScaleUpPlan:
         """Return the best plan, with a note if other expanders than those that the settings name chose its groups."""
-        plan, named = self.best(), self._context.request.settings
+        plan, settings = self.best(), self._context.request.settings
         expanders, variant = plan.context.request.settings.expanders, self._best_plan.variant
         # With the fewest nodes for all pods at once, the configured LEAST_NODES has decided.
-        if not named.names_expanders or expanders == named.expanders or variant.fewest_nodes:
+        if not settings.names_expanders or expanders == settings.expanders or variant.fewest_nodes:
             return plan
-        these, those = (_names(codes) for codes in (expanders, named.expanders))
-        note = f"scale-up: {these} chose the node groups, because the plan of the configured {those} is worse"
+        chosen, configured = (_names(codes) for codes in (expanders, settings.expanders))
+        note = f"scale-up: {chosen} chose the node groups, because the plan of the configured {configured} is worse"
         return plan._replace(context=plan.context._replace(notes=(*plan.context.notes, note)))
 
     @property
     def _best_plan(self) -> _JudgedPlan:
         return self._best.plan
 
-    def _keep_best(self, made: Sequence[Attempt[_JudgedPlan]]) -> bool:
+    def _keep_best(self, attempts: Sequence[Attempt[_JudgedPlan]]) -> bool:
         """Keep the best of the attempts made so far; return whether it is one of these."""
         expanders, before = self._context.request.settings.expanders, self._best
-        self._best = best_of([before, *made], lambda one, other: is_better(one.plan.worth, other.plan.worth, expanders))
+        self._best = best_of(
+            [before, *attempts], lambda attempt, other: is_better(attempt.plan.worth, other.plan.worth, expanders)
+        )
         return self._best is not before
 
     def _usual(self, state: SimulationState) -> _JudgedPlan:
@@ -219,20 +221,22 @@ class _PlanSearch:
 
     def _without(self, variant: Variant, state: SimulationState) -> _JudgedPlan | None:
         """Make a plan without groups; if it is better, carry out its nodes with all groups."""
-        found = self._new_plan(variant, state)
-        if found is None or not is_better(found.worth, self._best_plan.worth, self._context.request.settings.expanders):
+        judged = self._new_plan(variant, state)
+        if judged is None or not is_better(
+            judged.worth, self._best_plan.worth, self._context.request.settings.expanders
+        ):
             return None
-        progress = found.plan.progress
+        progress = judged.plan.progress
         nodes = RepackedNodes(list(progress.group_of), state.pod_node.astype(np.int32), progress.pods)
-        reasons = found.plan.history.reasons.copy()
+        reasons = judged.plan.history.reasons.copy()
         reasons[list(variant.without)] = 0
         revert(state, self._start)
-        history = found.plan.history._replace(reasons=reasons)
-        return self._plan(variant, GivenNodes(nodes, found.plan.unplaced, history), state)
+        history = judged.plan.history._replace(reasons=reasons)
+        return self._plan(variant, GivenNodes(nodes, judged.plan.unplaced, history), state)
 
-    def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _JudgedPlan:
+    def _plan(self, variant: Variant, given_nodes: GivenNodes | None, state: SimulationState) -> _JudgedPlan:
         with self._counted(variant, state):
-            return _run(self._attempt(variant, given, state))
+            return _run(self._attempt(variant, given_nodes, state))
 
     @contextmanager
     def _counted(self, variant: Variant, state: SimulationState) -> Iterator[None]:
@@ -249,10 +253,10 @@ class _PlanSearch:
             count_domains_of(state, nodes, -1)
 
     def _repeat(self, state: SimulationState, judged: _JudgedPlan) -> _JudgedPlan:
-        return self._plan(judged.variant, judged.given, state)
+        return self._plan(judged.variant, judged.given_nodes, state)
 
-    def _attempt(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> PlanAttempt:
-        return PlanAttempt(self._context, self._simulation._replace(state=state), variant, given)
+    def _attempt(self, variant: Variant, given_nodes: GivenNodes | None, state: SimulationState) -> PlanAttempt:
+        return PlanAttempt(self._context, self._simulation._replace(state=state), variant, given_nodes)
 
 
 def _run(attempt: PlanAttempt) -> _JudgedPlan:
@@ -313,9 +317,9 @@ def _spare_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -
     on_leaving = take_or(leaving, pods.node, False)
     waits = ((pods.node < 0) | on_leaving) & ~pods.is_terminal()
     may_add = [max(group.max_size - group.target_size, 0) for group in groups]
-    atomic_nodes = sum(most for most, group in zip(may_add, groups, strict=True) if group.zero_or_max)
-    wanted, most = LEAST + int(waits.sum()) + atomic_nodes, min(settings.max_new_nodes, sum(may_add))
-    return lambda virtual_pod_count: min(1 << (wanted + virtual_pod_count - 1).bit_length(), most) + SPARE
+    atomic_nodes = sum(count for count, group in zip(may_add, groups, strict=True) if group.zero_or_max)
+    wanted, limit = LEAST + int(waits.sum()) + atomic_nodes, min(settings.max_new_nodes, sum(may_add))
+    return lambda virtual_pod_count: min(1 << (wanted + virtual_pod_count - 1).bit_length(), limit) + SPARE
 
 
 SCALE_UP: Final = Decision(pb.Decision.SCALE_UP, resolve_scale_up, decide, summarize, warm_up, failed, growth_need)

@@ -46,20 +46,20 @@ class SharedGrowth(NamedTuple):
 
 
 def share_growth(
-    progress: PlanInProgress, sharing: Sharing, option: Estimate, left: Int32, admits: Bool
+    progress: PlanInProgress, sharing: Sharing, option: Estimate, waiting: Int32, admits: Bool
 ) -> SharedGrowth:
-    """Return the result of carrying out an option. left : int32 pods; admits : bool[S, G] as in `GroupBounds`, by
+    """Return the result of carrying out an option. waiting : int32 pods; admits : bool[S, G] as in `GroupBounds`, by
     class.
     """
     others = sharing.similarity.to(option.group)
     groups = np.concatenate([np.array([option.group], np.int64), others[progress.limits.reasons[others] == 0]])
-    found: SharedGrowth | None = None
+    growth: SharedGrowth | None = None
     if len(groups) > 1 and not progress.groups[option.group].zero_or_max:
         if sharing.balance:
-            found = _balanced(progress, sharing, groups, option, left, admits)
+            growth = _balanced(progress, sharing, groups, option, waiting, admits)
         else:
-            found = _helped_out(progress, groups, option)
-    return found or _alone(progress, option)
+            growth = _helped_out(progress, groups, option)
+    return growth or _alone(progress, option)
 
 
 def _alone(progress: PlanInProgress, option: Estimate) -> SharedGrowth:
@@ -68,20 +68,20 @@ def _alone(progress: PlanInProgress, option: Estimate) -> SharedGrowth:
     if option.node_count <= may_add:
         return SharedGrowth([option.group] * option.node_count, option.pods, option.packed.node_of)
     group, nobody = np.array([option.group], np.int64), np.zeros(1, np.int64)
-    found = _packed(progress, group, nobody, np.array([may_add], np.int64), option.pods)
-    return SharedGrowth([option.group] * found.nodes, option.pods, found.node_of)
+    packed = _packed(progress, group, nobody, np.array([may_add], np.int64), option.pods)
+    return SharedGrowth([option.group] * packed.nodes, option.pods, packed.node_of)
 
 
 def _balanced(
-    progress: PlanInProgress, sharing: Sharing, groups: Int64, option: Estimate, left: Int32, admits: Bool
+    progress: PlanInProgress, sharing: Sharing, groups: Int64, option: Estimate, waiting: Int32, admits: Bool
 ) -> SharedGrowth | None:
     """Grow the groups evenly for all pods that any of them takes, or else for those that all of them take."""
     sizes = sharing.sizes[groups] + progress.limits.added[groups]
-    # Among groups of equal size, the one that was smaller before comes first.
+    # Among groups of equal size, the packed that was smaller before comes first.
     groups = groups[np.argsort(sizes, kind="stable")]
     pod_class = progress.state.pod_class
-    takers = admits[pod_class[left]][:, groups].sum(axis=1)
-    any_of_them = left[takers > 0]
+    takers = admits[pod_class[waiting]][:, groups].sum(axis=1)
+    any_of_them = waiting[takers > 0]
     placed = option.placed
     by_all = groups[admits[pod_class[placed]][:, groups].all(axis=0)]
     ways = [[(groups, _like(option.pods, any_of_them))], [(by_all, option.pods)]]
@@ -89,13 +89,15 @@ def _balanced(
         ways[0].insert(0, (groups, any_of_them[np.argsort(takers[takers > 0], kind="stable")]))
     ways[0] += [(groups, pods) for pods in _bound_first(progress, ways[0][-1][1])]
     for way in ways:
-        found = [_evenly(progress, sharing, members, pods) for members, pods in way]
+        packings = [_evenly(progress, sharing, members, pods) for members, pods in way]
         good = [
-            (one, members) for one, (members, _) in zip(found, way, strict=True) if _is_admitted(progress, members, one)
+            (packed, members)
+            for packed, (members, _) in zip(packings, way, strict=True)
+            if _is_admitted(progress, members, packed)
         ]
-        good = [(one, members) for one, members in good if one.placed >= option.packed.placed]
+        good = [(growth, members) for growth, members in good if growth.placed >= option.packed.placed]
         if good:
-            best, members = min(good, key=lambda one: (-one[0].placed, one[0].nodes))
+            best, members = min(good, key=lambda growth: (-growth[0].placed, growth[0].nodes))
             return SharedGrowth(members[best.group_of].tolist(), best.pods, best.node_of)
     return None
 
@@ -103,10 +105,10 @@ def _balanced(
 def _evenly(progress: PlanInProgress, sharing: Sharing, members: Int64, pods: Int32) -> Packed:
     """Pack pods onto new nodes of groups, the smallest first, within limits that they have in common."""
     sizes = sharing.sizes[members] + progress.limits.added[members]
-    found = _packed(progress, members, sizes, progress.limits.may_add[members], pods)
-    if _is_admitted(progress, members, found):
-        return found
-    return _packed(progress, members, sizes, split_within(progress.limits, members, sizes, found.nodes), pods)
+    packed = _packed(progress, members, sizes, progress.limits.may_add[members], pods)
+    if _is_admitted(progress, members, packed):
+        return packed
+    return _packed(progress, members, sizes, split_within(progress.limits, members, sizes, packed.nodes), pods)
 
 
 def _like(order: Int32, pods: Int32) -> Int32:
@@ -122,13 +124,15 @@ def _helped_out(progress: PlanInProgress, groups: Int64, option: Estimate) -> Sh
         return None
     sizes = np.where(np.arange(len(groups)) == 0, 0, _LAST_RESORT)
     may_add = progress.limits.may_add[groups]
-    found = [
+    packings = [
         _packed(progress, groups, sizes, may_add, pods) for pods in (option.pods, *_bound_first(progress, option.pods))
     ]
-    good = [one for one in found if one.placed > option.packed.placed and _is_admitted(progress, groups, one)]
+    good = [
+        packed for packed in packings if packed.placed > option.packed.placed and _is_admitted(progress, groups, packed)
+    ]
     if not good:
         return None
-    best = min(good, key=lambda one: (-one.placed, one.nodes))
+    best = min(good, key=lambda growth: (-growth.placed, growth.nodes))
     return SharedGrowth(groups[best.group_of].tolist(), best.pods, best.node_of)
 
 
@@ -140,15 +144,15 @@ def _bound_first(progress: PlanInProgress, pods: Int32) -> list[Int32]:
     return [pods[order]] if (np.diff(order) < 0).any() else []
 
 
-def _packed(progress: PlanInProgress, groups: Int64, sizes: Int64, most: Int64, pods: Int32) -> Packed:
-    at_most = GrowingGroups(groups.tolist(), sizes.tolist(), most.tolist())
+def _packed(progress: PlanInProgress, groups: Int64, sizes: Int64, max_sizes: Int64, pods: Int32) -> Packed:
+    at_most = GrowingGroups(groups.tolist(), sizes.tolist(), max_sizes.tolist())
     return pack(progress.packer, at_most, pods, progress.spare_nodes_left, len(progress.group_of))
 
 
-def _is_admitted(progress: PlanInProgress, groups: Int64, found: Packed) -> bool:
+def _is_admitted(progress: PlanInProgress, groups: Int64, packed: Packed) -> bool:
     """Return whether limits that groups have in common allow the result."""
     added = np.zeros(len(progress.limits.added), np.int64)
-    np.add.at(added, groups[found.group_of], 1)
+    np.add.at(added, groups[packed.group_of], 1)
     return progress.limits.admit(added)
 
 
@@ -173,19 +177,19 @@ class PlanAttempt:
     """One attempt at the plan, with room for as many moves as the log has."""
 
     def __init__(
-        self, context: ScaleUpContext, simulation: Simulation, variant: Variant, given: GivenNodes | None = None
+        self, context: ScaleUpContext, simulation: Simulation, variant: Variant, given_nodes: GivenNodes | None = None
     ) -> None:
         request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
         limits = context.limits
-        if variant.without and given is None:
+        if variant.without and given_nodes is None:
             limits = limits.closed(np.isin(np.arange(len(context.sizes)), variant.without))
         self.context = context._replace(request=self.request, limits=limits)
-        self.simulation, self.given, self.variant = simulation, given, variant
-        if given is None:
+        self.simulation, self.given, self.variant = simulation, given_nodes, variant
+        if given_nodes is None:
             self.unplaced = place_on_existing_nodes(context, simulation, variant.placement_order, variant.held_back)
         else:
-            self.unplaced = place_at(context, simulation, given.unplaced, given.nodes.node)
+            self.unplaced = place_at(context, simulation, given_nodes.unplaced, given_nodes.nodes.node)
         self.before = current_mark(simulation.state)
         self.check_room = self.unplaced.on_existing.depend_on_new_nodes(simulation)
         """Whether pods on existing and upcoming nodes are placed again once new nodes are open."""
@@ -194,8 +198,8 @@ class PlanAttempt:
         """Return the key that shows whether this plan differs: the classes of pods that are left, the expanders, the
         order of pods, what counts for topology spread, and groups that get no node.
         """
-        left, variant = np.concatenate([self.unplaced.left, self.unplaced.placeholders]), self.variant
-        classes = np.sort(self.simulation.state.pod_class[left]).tobytes()
+        waiting, variant = np.concatenate([self.unplaced.waiting, self.unplaced.placeholders]), self.variant
+        classes = np.sort(self.simulation.state.pod_class[waiting]).tobytes()
         expanders = self.request.settings.expanders
         return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains, variant.without
 
@@ -205,7 +209,7 @@ class PlanAttempt:
         """
         in_order = self.variant.by_priority or self.variant.smallest_first
         by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
-        nobody = not (len(self.unplaced.left) or len(self.unplaced.placeholders))
+        nobody = not (len(self.unplaced.waiting) or len(self.unplaced.placeholders))
         if self.given is not None or in_order or by_choice or nobody:
             return self._drafted(PlanMode.BY_GROUP)
         whole = self._drafted(PlanMode.WHOLE)
@@ -219,12 +223,12 @@ class PlanAttempt:
         displaced = whole.progress.replay(np.arange(len(whole.progress.group_of)))
         return self._drafted(PlanMode.WHOLE) if len(displaced) else whole
 
-    def _may_need_zones(self, found: ScaleUpPlan) -> bool:
-        chosen = any(choice.chosen is not None for choice in found.history.choices)
+    def _may_need_zones(self, plan: ScaleUpPlan) -> bool:
+        chosen = any(choice.chosen is not None for choice in plan.history.choices)
         zones = {labels.get(ZONE_LABEL) for labels in self.context.expanders.groups.labels} - {None}
         state = self.simulation.state
-        bound = len(zones) > 1 and bool(bound_by_zones(state)[state.pod_class[self.unplaced.left]].any())
-        return (chosen or bool(len(found.refusals.pods))) and bound and self.request.round.in_time()
+        bound = len(zones) > 1 and bool(bound_by_zones(state)[state.pod_class[self.unplaced.waiting]].any())
+        return (chosen or bool(len(plan.refusals.pods))) and bound and self.request.round.in_time()
 
     def _drafted(self, mode: PlanMode) -> ScaleUpPlan:
         self._return_to_room()
@@ -274,39 +278,39 @@ class Draft:
     def run(self) -> ScaleUpPlan:
         """Make the plan, and complete it until it is valid with all its nodes present from the start."""
         progress = self.progress
-        left = self._grow_in_turn(self._open_given(self._plan_whole(self.unplaced.left)))
+        waiting = self._grow_in_turn(self._open_given(self._plan_whole(self.unplaced.waiting)))
         # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
-        left = np.concatenate([left, self._grow(self._plan_room(placeholders))])
-        refusals, settled = self._settle(self._with_those_held_back(left))
+        waiting = np.concatenate([waiting, self._grow(self._plan_room(placeholders))])
+        refusals, settled = self._settle(self._with_those_held_back(waiting))
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         return ScaleUpPlan(self.context, self.unplaced, progress, history, refusals, settled)
 
-    def _with_those_held_back(self, left: Int32) -> Int32:
+    def _with_those_held_back(self, waiting: Int32) -> Int32:
         """Place the pods that were held back; return all pods that are left and for which nodes are added."""
         pods = self._without_place(self.unplaced.held_back)
         adds_no_node = np.isin(pods, self.adds_no_node)
         self.left_without_growth = self.progress.fill_other_nodes(pods[adds_no_node])
-        return np.concatenate([left[~np.isin(left, pods)], self.progress.fill(pods[~adds_no_node])])
+        return np.concatenate([waiting[~np.isin(waiting, pods)], self.progress.fill(pods[~adds_no_node])])
 
-    def _settle(self, left: Int32) -> tuple[Refusals, bool]:
+    def _settle(self, waiting: Int32) -> tuple[Refusals, bool]:
         """Add nodes for pods that are left with all new nodes present, until that changes nothing; return why the
         others are left, and whether the plan settled within SETTLING_ROUNDS rounds or nothing else helps anyway.
         """
         progress, rounds, changed = self.progress, 0, True
         while changed and rounds < SETTLING_ROUNDS:
-            left = self._with_all_nodes(left)
-            refusals, opened = self._refuse(left), len(progress.group_of)
-            grown_for = self._grow(left[refusals.helped])
+            waiting = self._with_all_nodes(waiting)
+            refusals, opened = self._refuse(waiting), len(progress.group_of)
+            grown_for = self._grow(waiting[refusals.helped])
             changed = len(progress.group_of) != opened
-            left = np.concatenate([left[~refusals.helped], grown_for])
+            waiting = np.concatenate([waiting[~refusals.helped], grown_for])
             rounds += 1
         if changed:
             # The last nodes may keep pods from their places, or help others: nothing said before holds.
-            refusals = self._refuse(self._with_all_nodes(left))
+            refusals = self._refuse(self._with_all_nodes(waiting))
         return refusals, not (changed and refusals.helped.any())
 
-    def _with_all_nodes(self, left: Int32) -> Int32:
+    def _with_all_nodes(self, waiting: Int32) -> Int32:
         """Repeat all moves with all new nodes present from the start, without those that get no pods; return the pods
         that are left.
         """
@@ -315,104 +319,104 @@ class Draft:
         while changed:
             displaced = progress.replay(needed)
             adds_no_node = np.isin(displaced, self.adds_no_node)
-            left = progress.fill(np.concatenate([left, displaced[~adds_no_node]]))
+            waiting = progress.fill(np.concatenate([waiting, displaced[~adds_no_node]]))
             self.left_without_growth = progress.fill_other_nodes(
                 np.concatenate([self.left_without_growth, displaced[adds_no_node]])
             )
             needed = progress.needed()
             changed = len(needed) != len(progress.group_of)
-        return left
+        return waiting
 
-    def _plan_whole(self, left: Int32) -> Int32:
+    def _plan_whole(self, waiting: Int32) -> Int32:
         """Plan for all pods at once, if required; return the pods that are left."""
         progress = self.progress
         if self.mode == PlanMode.BY_GROUP:
-            return left
+            return waiting
         fewest_nodes, choose_zones = self.variant.fewest_nodes, self.mode == PlanMode.IN_ZONES
         opened_before = len(progress.group_of)
         until = PlanBounds(self.request.limits, self.request.round.work.time_left, self.request.settings.search)
-        self.planned = plan_whole(progress, left, until, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
-        progress.open(self.planned.group_of, left[:0], left[:0])
-        progress.fill_new(self._together(left))
+        self.planned = plan_whole(progress, waiting, until, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
+        progress.open(self.planned.group_of, waiting[:0], waiting[:0])
+        progress.fill_new(self._together(waiting))
         for turn in self.planned.turns():
             waits = turn & (progress.state.pod_node[self.planned.pods] == NO_NODE)
             progress.place_in_slots(self.planned.on(progress.opened[opened_before:], waits))
-        return progress.fill(self._without_place(left))
+        return progress.fill(self._without_place(waiting))
 
     def _plan_room(self, placeholders: Int32) -> Int32:
         """Plan for all placeholders at once likewise, after pods; return those that are left."""
         if self.mode == PlanMode.BY_GROUP or self.given is not None or not len(placeholders):
             return placeholders
         of_pods = self.planned
-        left = self._plan_whole(placeholders)
+        waiting = self._plan_whole(placeholders)
         self.planned = joined([plan for plan in (of_pods, self.planned) if plan is not None])
-        return left
+        return waiting
 
     def _together(self, pods: Int32) -> Int32:
         """Return those of several pods that have to be together on one node: one that no other pods fill."""
         state = self.progress.state
         of_class = state.pod_class[pods]
         counts = np.bincount(of_class, minlength=len(state.local_class))
-        found: Int32 = pods[(needs_one_node(state.counters) & (counts > 1))[of_class]]
-        return found
+        together: Int32 = pods[(needs_one_node(state.counters) & (counts > 1))[of_class]]
+        return together
 
-    def _open_given(self, left: Int32) -> Int32:
+    def _open_given(self, waiting: Int32) -> Int32:
         """Open the given nodes, if any, and place the pods for them; return the pods that are left."""
         progress = self.progress
         if self.given is None:
-            return left
+            return waiting
         nodes = self.given.nodes
-        progress.open(nodes.group_of, left[:0], left[:0])
-        pods = np.concatenate([left, self.unplaced.placeholders])
+        progress.open(nodes.group_of, waiting[:0], waiting[:0])
+        pods = np.concatenate([waiting, self.unplaced.placeholders])
         pods = pods[nodes.node[pods] != NO_NODE]
         if nodes.order is not None:
             pods = nodes.order[np.isin(nodes.order, pods)]
         progress.place_as_admitted(pods, nodes.node[pods])
-        return progress.fill(self._without_place(left))
+        return progress.fill(self._without_place(waiting))
 
     def _without_place(self, pods: Int32) -> Int32:
         """Return the pods that are on no node; given nodes may already have some of them."""
         return unplaced(self.progress.state, pods)
 
-    def _refuse(self, left: Int32) -> Refusals:
-        return refuse(self.progress, left, self.reasons)
+    def _refuse(self, waiting: Int32) -> Refusals:
+        return refuse(self.progress, waiting, self.reasons)
 
-    def _grow_in_turn(self, left: Int32) -> Int32:
+    def _grow_in_turn(self, waiting: Int32) -> Int32:
         """Choose groups for all pods together or, if so required, for those of one priority after the other; return
         the pods that are left.
         """
-        if not self.variant.by_priority or not len(left):
-            return self._grow(left)
-        priority = priorities(self.progress.packer.simulation, left)
+        if not self.variant.by_priority or not len(waiting):
+            return self._grow(waiting)
+        priority = priorities(self.progress.packer.simulation, waiting)
         lowest = np.unique(priority)[::-1][:MOST_PRIORITIES]
         turn = np.searchsorted(-lowest, -np.maximum(priority, lowest[-1]))
-        return np.concatenate([self._grow(self.progress.fill(left[turn == at])) for at in range(len(lowest))])
+        return np.concatenate([self._grow(self.progress.fill(waiting[turn == at])) for at in range(len(lowest))])
 
-    def _grow(self, left: Int32) -> Int32:
+    def _grow(self, waiting: Int32) -> Int32:
         """Choose groups until nothing helps; return the pods that are left."""
         progress = self.progress
-        while len(left) and not self.out_of_time:
+        while len(waiting) and not self.out_of_time:
             state = ChoiceState(len(self.choices), self.context.sizes + progress.limits.added)
             chooser = Chooser(self.context.expanders, self.request.settings.expanders, state)
-            most = self.request.settings.search.packed_groups
-            inputs = EstimateInput(self._groups(), left, self.sharing, self.variant.smallest_first, most)
-            found = estimates(progress, inputs, chooser, self.request.round.work.time_left)
-            self.out_of_time = bool(found.not_evaluated)
-            self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
-            self.passed_over.update(found.passed_over)
-            if not found.options:
+            packed_groups = self.request.settings.search.packed_groups
+            inputs = EstimateInput(self._groups(), waiting, self.sharing, self.variant.smallest_first, packed_groups)
+            estimated = estimates(progress, inputs, chooser, self.request.round.work.time_left)
+            self.out_of_time = bool(estimated.not_evaluated)
+            self.reasons[estimated.not_evaluated] = NodeGroupReason.NOT_EVALUATED
+            self.passed_over.update(estimated.passed_over)
+            if not estimated.options:
                 break
-            choice = GroupChoice(found.options, chooser.verdict(as_options(found.options)))
+            choice = GroupChoice(estimated.options, chooser.verdict(as_options(estimated.options)))
             self.choices.append(choice)
             for group, reason in choice.excluded().items():
                 self.reasons[group] = reason
             option = choice.chosen
             if option is None:
                 break
-            one = share_growth(progress, self.sharing, option, left, found.admits)
-            progress.open(one.group_of, one.pods, one.node_of)
-            left = self._unplaced(left, one, found.admits)
-        return left
+            growth = share_growth(progress, self.sharing, option, waiting, estimated.admits)
+            progress.open(growth.group_of, growth.pods, growth.node_of)
+            waiting = self._unplaced(waiting, growth, estimated.admits)
+        return waiting
 
     def _final_reasons(self) -> Int32:
         """Return the reasons, including groups that were never evaluated because others were more promising."""
@@ -426,15 +430,15 @@ class Draft:
         may_grow = np.flatnonzero((self.progress.limits.reasons == 0) & (self.reasons != NodeGroupReason.NOT_EVALUATED))
         return may_grow.tolist()
 
-    def _unplaced(self, left: Int32, opened: SharedGrowth, admits: Bool) -> Int32:
+    def _unplaced(self, waiting: Int32, opened: SharedGrowth, admits: Bool) -> Int32:
         """Return the pods that are on no node, after trying those that the new nodes may take now. int32.
 
         opened : the new nodes; admits : see `share_growth`. These are pods whose affinity is now satisfied, and pods
         that were not packed because the chosen group does not take them although groups that share its growth do.
         """
-        state, left = self.progress.state, self._without_place(left)
-        of_class = state.pod_class[left]
+        state, waiting = self.progress.state, self._without_place(waiting)
+        of_class = state.pod_class[waiting]
         takers = admits[:, sorted(set(opened.group_of))].sum(axis=1)
-        again = (state.local_class[of_class] == 0) | ((takers[of_class] > 0) & ~np.isin(left, opened.pods))
-        self.progress.fill(left[again])
-        return self._without_place(left)
+        again = (state.local_class[of_class] == 0) | ((takers[of_class] > 0) & ~np.isin(waiting, opened.pods))
+        self.progress.fill(waiting[again])
+        return self._without_place(waiting)

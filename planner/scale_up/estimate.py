@@ -52,11 +52,11 @@ class Estimates(NamedTuple):
 
 
 class EstimateInput(NamedTuple):
-    """groups : those that may grow; left : int32 pods without a place; sharing : how growth is shared with similar
+    """groups : those that may grow; waiting : int32 pods without a place; sharing : how growth is shared with similar
     groups; smallest_first : see `PodsToPack`; most_kinds : of groups up to which all are packed."""
 
     groups: Sequence[int]
-    left: Int32
+    waiting: Int32
     sharing: Sharing
     smallest_first: bool
     most_kinds: int
@@ -88,26 +88,26 @@ def estimates(
     Source: Cluster Autoscaler, estimator.sngCapacityThreshold. If there are very many different groups, the most
     promising are packed, and others only if none of these helps; first in one order, then the best in several.
     """
-    bounds = group_bounds(progress.packer.simulation, progress.packer.growth, inputs.left)
+    bounds = group_bounds(progress.packer.simulation, progress.packer.growth, inputs.waiting)
     packing = _Packing(progress, bounds, inputs)
     helping = [group for group in inputs.groups if packing.may_add[group] > 0 and bounds.pods[group] > 0]
-    found: list[Estimate] = []
+    options: list[Estimate] = []
     looked_at: list[int] = []
     for some in promising(bounds, packing.may_add, helping, chooser, inputs.most_kinds):
-        if found:
+        if options:
             break
         many = len(some) < len(helping)
         for number, group in enumerate(some):
-            if time_left is not None and found and not time_left():
-                return Estimates(found, some[number:], [], packing.admits)
-            one = packing.estimate(group, once=many)
-            if one is not None:
-                found.append(one)
-        if many and found:
-            for row in chooser.verdict(as_options(found)).order[:REPACKED_GROUPS].tolist():
-                found[row] = packing.estimate(found[row].group) or found[row]
+            if time_left is not None and options and not time_left():
+                return Estimates(options, some[number:], [], packing.admits)
+            estimate = packing.estimate(group, once=many)
+            if estimate is not None:
+                options.append(estimate)
+        if many and options:
+            for row in chooser.verdict(as_options(options)).order[:REPACKED_GROUPS].tolist():
+                options[row] = packing.estimate(options[row].group) or options[row]
         looked_at += some
-    return Estimates(found, [], sorted(set(helping) - set(looked_at)), packing.admits)
+    return Estimates(options, [], sorted(set(helping) - set(looked_at)), packing.admits)
 
 
 class _Packing:
@@ -119,7 +119,7 @@ class _Packing:
     def __init__(self, progress: PlanInProgress, bounds: GroupBounds, inputs: EstimateInput) -> None:
         simulation = progress.packer.simulation
         self._progress, self._bounds, self._inputs = progress, bounds, inputs
-        self._pods = by_class(simulation, inputs.left)
+        self._pods = by_class(simulation, inputs.waiting)
         self.may_add = progress.may_add
         self.admits = np.zeros((len(simulation.state.local_class), len(progress.groups)), bool)
         self.admits[bounds.classes] = bounds.admitted
@@ -132,19 +132,19 @@ class _Packing:
         is_atomic = self._progress.groups[group].zero_or_max
         same = self._known.get(first)
         if same is not None and same.packed.nodes < may_add:
-            one: Estimate | None = same._replace(group=group)
+            estimate: Estimate | None = same._replace(group=group)
         else:
-            one = self._packed(group, may_add, once)
-            if one is not None and one.packed.nodes == may_add and not is_atomic:
-                together = self._inputs.sharing.may_add(self._progress, self._inputs.left, group, self.admits)
+            estimate = self._packed(group, may_add, once)
+            if estimate is not None and estimate.packed.nodes == may_add and not is_atomic:
+                together = self._inputs.sharing.may_add(self._progress, self._inputs.waiting, group, self.admits)
                 together = min(together, self._progress.spare_nodes_left)
                 if together > may_add:
-                    one = self._packed(group, together, once)
-            if one is not None and one.packed.nodes < may_add:
-                self._known[first] = one
-        if one is None:
+                    estimate = self._packed(group, together, once)
+            if estimate is not None and estimate.packed.nodes < may_add:
+                self._known[first] = estimate
+        if estimate is None:
             return None
-        return one._replace(node_count=may_add if is_atomic else one.packed.nodes)
+        return estimate._replace(node_count=may_add if is_atomic else estimate.packed.nodes)
 
     def _packed(self, group: int, may_add: int, once: bool) -> Estimate | None:
         """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
@@ -168,24 +168,27 @@ class _Packing:
         return Estimate(group, packed.pods, packed, packed.nodes, int(used[CPU]), int(used[MEMORY]))
 
 
-def as_options(found: Sequence[Estimate]) -> Options:
+def as_options(estimates_: Sequence[Estimate]) -> Options:
     """Return estimates as options for expanders."""
-    rows = [(one.group, one.node_count, one.packed.placed, one.cpu_milli, one.memory_bytes) for one in found]
+    rows = [
+        (estimate.group, estimate.node_count, estimate.packed.placed, estimate.cpu_milli, estimate.memory_bytes)
+        for estimate in estimates_
+    ]
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
 def promising(
-    bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser, most: int
+    bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser, limit: int
 ) -> Iterator[list[int]]:
     """Yield the groups in parts, the most promising one_of_each first, each part ascending.
 
-    may_add : int64[G] nodes that each may get; groups : those that admit a pod; chooser : ranks options; most :
+    may_add : int64[G] nodes that each may get; groups : those that admit a pod; chooser : ranks options; limit :
     kinds of groups up to which all are packed; groups whose new nodes are the same for the pods are of one kind.
     """
     all_of_them = np.array(groups, np.int64)
     kinds, first = np.unique(bounds.same_as[all_of_them], return_index=True)
-    most = max(most, PROMISING_GROUPS + SAMPLED_GROUPS)
-    if len(kinds) <= most:
+    limit = max(limit, PROMISING_GROUPS + SAMPLED_GROUPS)
+    if len(kinds) <= limit:
         yield list(groups)
         return
     one_of_each = all_of_them[np.sort(first)]
@@ -203,5 +206,5 @@ def promising(
     chosen = np.concatenate([order[:PROMISING_GROUPS], rest[steps]])
     yield np.sort(chosen).tolist()
     rest = np.sort(np.setdiff1d(all_of_them, chosen))
-    for start in range(0, len(rest), most):
-        yield rest[start : start + most].tolist()
+    for start in range(0, len(rest), limit):
+        yield rest[start : start + limit].tolist()

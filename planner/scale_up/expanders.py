@@ -44,7 +44,7 @@ _PREFERRED_IN_LARGER: Final = 32000.0
 _E_TO_2_15THS: Final = 1.1426308117957227
 # 1 - tanh((n - 1) / 15) is 2 / (e^(2 (n - 1) / 15) + 1). Computed by products, because library functions differ in the
 # last bit between machines. After the last entry, nothing of the unfitness is left.
-_COUNTING: Final = np.array([2.0 / (one + 1.0) for one in accumulate(repeat(_E_TO_2_15THS, 300), mul, initial=1.0)])
+_COUNTING: Final = np.array([2.0 / (power + 1.0) for power in accumulate(repeat(_E_TO_2_15THS, 300), mul, initial=1.0)])
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
 
@@ -79,17 +79,17 @@ def describe(
     snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, similarity: Similarity
 ) -> GroupFacts:
     """Return the expanders' input for each group. gpu_label : "" = none."""
-    capacity = [dict(one.capacity) if one else {} for one in templates]
+    capacity = [dict(template.capacity) if template else {} for template in templates]
     labels = labels_by_group(templates)
     return GroupFacts(
         ids=tuple(group.id for group in snapshot.groups),
-        cpu_milli=np.array([one.get("cpu", 0) for one in capacity], np.int64),
-        memory_bytes=np.array([one.get("memory", 0) for one in capacity], np.int64),
+        cpu_milli=np.array([amounts.get("cpu", 0) for amounts in capacity], np.int64),
+        memory_bytes=np.array([amounts.get("memory", 0) for amounts in capacity], np.int64),
         price_per_hour=group_prices(snapshot.groups),
         is_gpu=np.array(
             [
-                one is not None and (gpu_label in label or offers_gpu(one.template.allocatable))
-                for one, label in zip(templates, labels, strict=True)
+                template is not None and (gpu_label in label or offers_gpu(template.template.allocatable))
+                for template, label in zip(templates, labels, strict=True)
             ],
             bool,
         ),
@@ -118,10 +118,10 @@ class ExpanderContext:
 
     def by_group(self, name: str, build: Callable[[], Float64]) -> Float64:
         """Return the result of `build`, float64[G], built on first use of this name."""
-        found = self._by_group.get(name)
-        if found is None:
-            found = self._by_group[name] = build()
-        return found
+        values = self._by_group.get(name)
+        if values is None:
+            values = self._by_group[name] = build()
+        return values
 
 
 class ChoiceState(NamedTuple):
@@ -246,8 +246,8 @@ def price(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
     unfitness = context.by_group("unfitness", lambda: _unfitness(groups, context.node_count))[options.group]
     counts = _COUNTING[np.minimum(options.node_count - 1, len(_COUNTING) - 1)]
     suppressed = np.where(groups.is_gpu[options.group], GPU_UNFITNESS, (unfitness - 1.0) * counts + 1.0)
-    found: Float64 = -(suppressed * price_per_worth(context, options))
-    return found
+    score: Float64 = -(suppressed * price_per_worth(context, options))
+    return score
 
 
 def price_per_worth(context: ExpanderContext, options: Options) -> Float64:
@@ -259,13 +259,13 @@ def price_per_worth(context: ExpanderContext, options: Options) -> Float64:
     pods = core * _cores(options.cpu_milli, options.memory_bytes)
     # Without any price, no option is more expensive than another.
     ratio = (nodes + stabilizing) / (pods + stabilizing) if core > 0 else np.where(np.isnan(nodes), np.nan, 1.0)
-    found: Float64 = ratio
-    return found
+    price_ratio: Float64 = ratio
+    return price_ratio
 
 
 def preferred_cpu_milli(node_count: int) -> float:
     """Return the cpu of the preferred node for a cluster of the given number of nodes."""
-    return next((cpu_milli for most, cpu_milli in _PREFERRED if node_count <= most), _PREFERRED_IN_LARGER)
+    return next((cpu_milli for nodes, cpu_milli in _PREFERRED if node_count <= nodes), _PREFERRED_IN_LARGER)
 
 
 def _unfitness(groups: GroupFacts, node_count: int) -> Float64:
@@ -361,26 +361,26 @@ def choose(context: ExpanderContext, state: ChoiceState, options: Options, expan
     O(options · expanders); repeated for each exclusion of all options.
     """
     chain = [code for code in expanders if code in EXPANDERS]
-    found = _choose(context, state, options, chain)
-    beaten = np.flatnonzero(found.reason == NodeGroupReason.NOT_CHOSEN)
-    if found.chosen != NONE or len(beaten) == 0:
-        return found
-    return _among(beaten, found, choose(context, state, _rows(options, beaten), chain))
+    verdict = _choose(context, state, options, chain)
+    beaten = np.flatnonzero(verdict.reason == NodeGroupReason.NOT_CHOSEN)
+    if verdict.chosen != NONE or len(beaten) == 0:
+        return verdict
+    return _among(beaten, verdict, choose(context, state, _rows(options, beaten), chain))
 
 
 def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chain: list[int]) -> Verdict:
-    left = np.argsort(options.group, kind="stable")
-    ranking = _Ranking(len(left))
+    rows = np.argsort(options.group, kind="stable")
+    ranking = _Ranking(len(rows))
     for code in chain:
-        if len(left) == 0 or (len(left) == 1 and ranking.expanders):
+        if len(rows) == 0 or (len(rows) == 1 and ranking.expanders):
             break
         if code == pb.Expander.RANDOM and pb.Expander.PRICE not in chain and ranking.expanders:
-            cost = price_per_worth(context, _rows(options, left))
-            left = left if np.isnan(cost).any() else ranking.note(pb.Expander.PRICE, left, np.negative(cost))
-            if len(left) == 1:
+            cost = price_per_worth(context, _rows(options, rows))
+            rows = rows if np.isnan(cost).any() else ranking.note(pb.Expander.PRICE, rows, np.negative(cost))
+            if len(rows) == 1:
                 break
-        left = ranking.note(code, left, EXPANDERS[code].score(context, state, _rows(options, left)))
-    return ranking.choice(left)
+        rows = ranking.note(code, rows, EXPANDERS[code].score(context, state, _rows(options, rows)))
+    return ranking.choice(rows)
 
 
 def _rows(options: Options, rows: Int64) -> Options:
@@ -414,33 +414,33 @@ class _Ranking:
         self._reason = np.zeros(count, np.int32)
         self._worse: list[Int64] = []
 
-    def note(self, code: int, left: Int64, scores: Float64) -> Int64:
+    def note(self, code: int, rows: Int64, scores: Float64) -> Int64:
         """Record an expander's scores; return the options that it rates highest."""
         self.expanders.append(code)
         row = np.full(len(self._reason), np.nan)
-        row[left] = scores
+        row[rows] = scores
         self._scores.append(row)
         excluded = np.isnan(scores)
-        self._reason[left[excluded]] = EXPANDERS[code].excludes
+        self._reason[rows[excluded]] = EXPANDERS[code].excludes
         best: Bool = scores == scores[~excluded].max(initial=-np.inf)
         beaten = ~best & ~excluded
-        self._reason[left[beaten]] = NodeGroupReason.NOT_CHOSEN
-        self._decided_by[left[beaten]] = code
+        self._reason[rows[beaten]] = NodeGroupReason.NOT_CHOSEN
+        self._decided_by[rows[beaten]] = code
         # A stable sort: options that rate equal stay in the order of their groups.
         falls = np.lexsort((np.negative(scores[~best]), excluded[~best]))
-        self._worse.insert(0, left[~best][falls])
-        return left[best]
+        self._worse.insert(0, rows[~best][falls])
+        return rows[best]
 
-    def choice(self, left: Int64) -> Verdict:
-        """Return the choice among the options left: the first by group."""
+    def choice(self, rows: Int64) -> Verdict:
+        """Return the choice among the options rows: the first by group."""
         last = self.expanders[-1] if self.expanders else pb.Expander.UNSPECIFIED
-        self._reason[left[1:]] = NodeGroupReason.NOT_CHOSEN
-        self._decided_by[left[1:]] = last
+        self._reason[rows[1:]] = NodeGroupReason.NOT_CHOSEN
+        self._decided_by[rows[1:]] = last
         return Verdict(
-            chosen=int(left[0]) if len(left) else NONE,
+            chosen=int(rows[0]) if len(rows) else NONE,
             expanders=tuple(self.expanders),
             scores=np.array(self._scores, np.float64).reshape(len(self.expanders), len(self._reason)),
             decided_by=self._decided_by,
             reason=self._reason,
-            order=np.concatenate([left, *self._worse]),
+            order=np.concatenate([rows, *self._worse]),
         )

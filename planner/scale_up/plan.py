@@ -76,13 +76,13 @@ class ScaleUpPlan(NamedTuple):
 
     def _with_gangs_on_new_nodes(self) -> Int32:
         """Return the pods on other nodes than new ones whose gangs need new nodes for their minimum. int32."""
-        state, found = self.progress.state, [np.zeros(0, np.int32)]
+        state, pods = self.progress.state, [np.zeros(0, np.int32)]
         for gang in () if self.gangs is None else self.gangs.gangs:
             on_others = gang.pending[state.pod_node[gang.pending] != NO_NODE]
             on_others = on_others[~np.isin(state.pod_node[on_others], self.progress.opened)]
             if len(on_others) < gang.need:
-                found.append(on_others)
-        return np.concatenate(found)
+                pods.append(on_others)
+        return np.concatenate(pods)
 
     def _fitting_after_new_nodes(self) -> Int32:
         """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
@@ -106,8 +106,8 @@ class ScaleUpPlan(NamedTuple):
 
     def are_pods(self, pods: Int32) -> Bool:
         """Return which of several pods : int32 are no placeholders. bool[pods]."""
-        found: Bool = pods < len(self.progress.state.pod_node) - len(self.context.request.round.placeholders)
-        return found
+        are_real: Bool = pods < len(self.progress.state.pod_node) - len(self.context.request.round.placeholders)
+        return are_real
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
@@ -126,8 +126,8 @@ class ScaleUpPlan(NamedTuple):
         pod_count = self.progress.packer.simulation.pod_count
         if (pods < pod_count).all():
             return self.context.request.snapshot.pod_keys(pods)
-        known = iter(self.context.request.snapshot.pod_keys(pods[pods < pod_count]))
-        return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
+        names = iter(self.context.request.snapshot.pod_keys(pods[pods < pod_count]))
+        return [next(names) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
 
 
 def better_of(

@@ -66,7 +66,7 @@ def may_shrink(plan: ScaleUpPlan) -> list[int]:
     work = (len(waiting.pods) + len(waiting.placeholders)) * len(nodes)
     if not progress.group_of or work > context.request.settings.search.repacking_checks:
         return []
-    added, found = progress.limits.added, []
+    added, groups = progress.limits.added, []
     sizes, spare = context.sizes + added, np.maximum(progress.state.resources.free[nodes], 0).sum(axis=0)
     fresh = fresh_amounts(progress.packer.simulation, progress.packer.growth)
     for group in sorted(set(progress.group_of)):
@@ -74,9 +74,9 @@ def may_shrink(plan: ScaleUpPlan) -> list[int]:
         others = others[(added[others] > 0) & context.request.settings.balance_similar]
         even = bool((sizes[others] <= sizes[group]).all())
         if even and not progress.groups[group].zero_or_max and (fresh[group] <= spare).all():
-            found.append(group)
-    price = np.nan_to_num(group_prices(progress.groups[group] for group in found))
-    return [found[at] for at in np.argsort(-price, kind="stable").tolist()]
+            groups.append(group)
+    price = np.nan_to_num(group_prices(progress.groups[group] for group in groups))
+    return [groups[at] for at in np.argsort(-price, kind="stable").tolist()]
 
 
 def repackings(plan: ScaleUpPlan, groups: Sequence[int], start: int) -> Iterator[RepackedNodes]:
@@ -177,11 +177,11 @@ class _Task:
         """Return the destinations of all pods with these new nodes, int32[P']; None if no tried order
         places them all.
         """
-        left, state = self.left, self.state
+        pods, state = self.left, self.state
         revert(state, self.begun)
-        place_on_new_nodes(self.packer, group_of, left[:0], left[:0])
+        place_on_new_nodes(self.packer, group_of, pods[:0], pods[:0])
         opened, new = current_mark(state), self.packer.growth.spare_nodes[: len(group_of)].astype(np.int32)
-        checks = max(1, len(left) * (len(new) + len(self.where.order)))
+        checks = max(1, len(pods) * (len(new) + len(self.where.order)))
         tries = min(REPACKING_ORDERS, min(self.most_checks, self.checks_left) // checks)
         for number, order in enumerate(self._orders(new)):
             if number >= tries or not self.context.request.round.in_time():
@@ -222,19 +222,19 @@ class _Task:
             (np.concatenate([self.emptiest, new]), False),
             (np.concatenate([self.emptiest, new]), True),
         ]
-        left, priority = self.left, priorities(self.simulation, self.left)
-        turn = self.turn[left]
+        waiting, priority = self.left, priorities(self.simulation, self.left)
+        turn = self.turn[waiting]
         if len(np.unique(turn)) == 1 and len(np.unique(priority)) == 1:
             nodes.append((np.concatenate([new, self.fullest]), False))
         for order in PodOrder:
-            pods = in_order(self.simulation, left, order)
+            pods = in_order(self.simulation, waiting, order)
             pods = pods[np.argsort(self.turn[pods], kind="stable")]
-            yield from (_Order(pods, *one) for one in nodes)
-        names = np.argsort(np.argsort(left)).astype(np.uint64) + np.uint64(1)
+            yield from (_Order(pods, *node_order) for node_order in nodes)
+        names = np.argsort(np.argsort(waiting)).astype(np.uint64) + np.uint64(1)
         for number in range(1, MIXED_ORDERS + 1):
             mixed = (names * np.uint64((2 * number + 1) * _ODD % 2**64)) >> np.uint64(32)
-            pods = left[np.lexsort((mixed, -priority, turn))]
-            yield from (_Order(pods, *one) for one in nodes)
+            pods = waiting[np.lexsort((mixed, -priority, turn))]
+            yield from (_Order(pods, *node_order) for node_order in nodes)
 
     def _room(self, order: NodeOrder) -> Int32:
         request = self.context.request
@@ -265,24 +265,24 @@ def in_cheaper_groups(plan: ScaleUpPlan) -> RepackedNodes | None:
     price = np.where(is_atomic, np.nan, group_prices(progress.groups))
     if not len(before) or np.isnan(price).all():
         return None
-    found = _cheapest(progress, before, price)
-    change = np.bincount(found, minlength=len(price)) - np.bincount(before, minlength=len(price))
-    if (found == before).all() or not progress.limits.admit(change):
+    group_of = _cheapest(progress, before, price)
+    change = np.bincount(group_of, minlength=len(price)) - np.bincount(before, minlength=len(price))
+    if (group_of == before).all() or not progress.limits.admit(change):
         return None
-    return RepackedNodes(found.tolist(), progress.state.pod_node.astype(np.int32), progress.pods)
+    return RepackedNodes(group_of.tolist(), progress.state.pod_node.astype(np.int32), progress.pods)
 
 
 def _cheapest(progress: PlanInProgress, before: Int64, price: Float64) -> Int64:
     """Return the group of each new node. int64[M]. before : the present ones."""
-    found, room = before.copy(), progress.limits.may_add.copy()
+    group_of, room = before.copy(), progress.limits.may_add.copy()
     by_price = np.argsort(price, kind="stable")
     for node, groups in _options(progress, before, price):
         free = by_price[groups[by_price] & (room[by_price] > 0)]
         if len(free):
-            found[node] = free[0]
+            group_of[node] = free[0]
             room[free[0]] -= 1
             room[before[node]] += 1
-    return found
+    return group_of
 
 
 def _options(progress: PlanInProgress, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
@@ -332,7 +332,7 @@ def _domains(progress: PlanInProgress) -> Int64:
     state, template_node = progress.state, progress.packer.growth.template_node
     at = np.where(template_node == NO_TEMPLATE_NODE, 0, template_node)
     columns = shared_domains(state.counters, at)
-    rows = [np.ascontiguousarray(one).reshape(len(at), -1).view(np.uint8) for one in columns if one.size]
+    rows = [np.ascontiguousarray(column).reshape(len(at), -1).view(np.uint8) for column in columns if column.size]
     numbers: dict[bytes, int] = {}
     table = np.concatenate(rows, axis=1) if rows else np.zeros((len(at), 0), np.uint8)
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in table], np.int64)

@@ -38,11 +38,11 @@ BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANC
 
 
 class Worth(NamedTuple):
-    """The criteria by which plans are compared. left : priorities of pods without a place, highest first; growth :
+    """The criteria by which plans are compared. waiting : priorities of pods without a place, highest first; growth :
     int64[G] new nodes; nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others
     there are; expanders : those that made the choices."""
 
-    left: tuple[int, ...]
+    waiting: tuple[int, ...]
     growth: Int64
     nodes: int
     price_per_hour: float
@@ -54,10 +54,10 @@ def worth(plan: ScaleUpPlan) -> Worth:
     """Return the criteria of a plan. To be called while the simulation contains the plan's moves."""
     progress, unplaced = plan.progress, plan.unplaced
     pods = np.concatenate([unplaced.pods, unplaced.placeholders])
-    left = pods[progress.state.pod_node[pods] == NO_NODE]
+    waiting = pods[progress.state.pod_node[pods] == NO_NODE]
     _, unknown, price, nodes = rating(plan)
     return Worth(
-        left=tuple(np.sort(priorities(progress.packer.simulation, left))[::-1].tolist()),
+        waiting=tuple(np.sort(priorities(progress.packer.simulation, waiting))[::-1].tolist()),
         growth=np.bincount(np.array(progress.group_of, np.int64), minlength=len(progress.groups)),
         nodes=nodes,
         price_per_hour=price,
@@ -66,9 +66,9 @@ def worth(plan: ScaleUpPlan) -> Worth:
     )
 
 
-def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
+def is_better(worth: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
     """Return whether one plan is better than the other. expanders : those that are configured."""
-    return next(rule.is_better(one, other) for rule in _RULES if rule.applies(one, other, expanders))
+    return next(rule.is_better(worth, other) for rule in _RULES if rule.applies(worth, other, expanders))
 
 
 class _Rule(NamedTuple):
@@ -80,31 +80,36 @@ class _Rule(NamedTuple):
 
 _RULES: Final = (
     _Rule(
-        lambda one, other, given: one.left != other.left and given[0] == Expander.PRICE and one.expanders != given,
-        lambda one, other: one.left < other.left and _price(one) <= _price(other),
+        lambda worth, other, chain: (
+            worth.waiting != other.waiting and chain[0] == Expander.PRICE and worth.expanders != chain
+        ),
+        lambda worth, other: worth.waiting < other.waiting and _price(worth) <= _price(other),
     ),
-    _Rule(lambda one, other, _: one.left != other.left, lambda one, other: one.left < other.left),
-    _Rule(lambda one, other, _: bool((one.growth <= other.growth).all()), lambda one, other: one.nodes < other.nodes),
-    _Rule(lambda _one, _other, given: given[0] in BY_GROUP, lambda _one, _other: False),
+    _Rule(lambda worth, other, _: worth.waiting != other.waiting, lambda worth, other: worth.waiting < other.waiting),
     _Rule(
-        lambda one, other, given: given[0] == Expander.LEAST_NODES and one.nodes != other.nodes,
-        lambda one, other: one.nodes < other.nodes,
+        lambda worth, other, _: bool((worth.growth <= other.growth).all()),
+        lambda worth, other: worth.nodes < other.nodes,
+    ),
+    _Rule(lambda _worth, _other, chain: chain[0] in BY_GROUP, lambda _worth, _other: False),
+    _Rule(
+        lambda worth, other, chain: chain[0] == Expander.LEAST_NODES and worth.nodes != other.nodes,
+        lambda worth, other: worth.nodes < other.nodes,
     ),
     _Rule(
-        lambda one, other, given: given[0] == Expander.LEAST_NODES and one.expanders != given == other.expanders,
-        lambda _one, _other: False,
+        lambda worth, other, chain: chain[0] == Expander.LEAST_NODES and worth.expanders != chain == other.expanders,
+        lambda _worth, _other: False,
     ),
     _Rule(
-        lambda _one, _other, given: given[0] == Expander.CHEAPEST_PLAN,
-        lambda one, other: (*_price(one), one.nodes) < (*_price(other), other.nodes),
+        lambda _worth, _other, chain: chain[0] == Expander.CHEAPEST_PLAN,
+        lambda worth, other: (*_price(worth), worth.nodes) < (*_price(other), other.nodes),
     ),
-    _Rule(lambda one, other, _: bool(one.unknown or other.unknown), lambda _one, _other: False),
+    _Rule(lambda worth, other, _: bool(worth.unknown or other.unknown), lambda _worth, _other: False),
     _Rule(
-        lambda _one, _other, _given: True,
-        lambda one, other: (
-            one.nodes <= other.nodes
-            and one.price_per_hour <= other.price_per_hour
-            and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)
+        lambda _worth, _other, _given: True,
+        lambda worth, other: (
+            worth.nodes <= other.nodes
+            and worth.price_per_hour <= other.price_per_hour
+            and (worth.nodes, worth.price_per_hour) != (other.nodes, other.price_per_hour)
         ),
     ),
 )
@@ -183,14 +188,14 @@ def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
 def _by_priority(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
     while less important ones get new nodes; it is made for any number of pods."""
-    progress, left = usual.progress, left_by(usual, LIMITED)
-    if not len(left) or not progress.group_of:
+    progress, limited = usual.progress, left_by(usual, LIMITED)
+    if not len(limited) or not progress.group_of:
         return []
     served = progress.pods[np.isin(progress.nodes, progress.opened)]
     if not len(served):
         return []
     simulation = progress.packer.simulation
-    if priorities(simulation, left).max() <= priorities(simulation, served).min():
+    if priorities(simulation, limited).max() <= priorities(simulation, served).min():
         return []
     return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
 
@@ -204,9 +209,9 @@ def without_a_group(plan: ScaleUpPlan, variant: Variant) -> list[Variant]:
     groups = sorted(set(plan.progress.group_of))
     if plan.context.compared_by != Expander.CHEAPEST_PLAN or len(plan.refusals.pods) or len(groups) < 2:
         return []
-    waiting = len(plan.unplaced.left) + len(plan.unplaced.placeholders)
-    most = _affordable(plan, waiting) // WITHOUT_WORK
-    return [variant._replace(without=(*variant.without, group)) for group in groups[:most]]
+    waiting = len(plan.unplaced.waiting) + len(plan.unplaced.placeholders)
+    affordable = _affordable(plan, waiting) // WITHOUT_WORK
+    return [variant._replace(without=(*variant.without, group)) for group in groups[:affordable]]
 
 
 def _affordable(plan: ScaleUpPlan, waiting: int) -> int:
@@ -219,8 +224,8 @@ def left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:
     """Return the pods left that one more node of some group would take, if it were not for these reasons. int32."""
     refusals = usual.refusals
     limited = np.isin(refusals.reason, reasons).sum(axis=1, dtype=np.int64)
-    found: Int32 = refusals.pods[limited[refusals.kind] > 0]
-    return found
+    pods: Int32 = refusals.pods[limited[refusals.kind] > 0]
+    return pods
 
 
 def _as_a_whole(usual: ScaleUpPlan) -> list[Variant]:
@@ -241,31 +246,31 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     With other expanders only if the settings name none, or the search may replace those.
     """
     unplaced, progress = usual.unplaced, usual.progress
-    left = len(unplaced.left) + len(unplaced.placeholders)
+    left_count = len(unplaced.waiting) + len(unplaced.placeholders)
     waiting = len(unplaced.pods) + len(unplaced.placeholders)
     settings, some_left = usual.context.request.settings, bool(len(usual.refusals.pods))
     expanders = settings.expanders
-    most = _affordable(usual, waiting)
-    if not left or not most:
+    affordable = _affordable(usual, waiting)
+    if not left_count or not affordable:
         return []
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
-    found = [
+    variants_ = [
         Variant(placement_order, expanders)
         for placement_order in PLACEMENT_ORDERS
-        if left < waiting and (some_left or too_many_nodes or by_price)
+        if left_count < waiting and (some_left or too_many_nodes or by_price)
     ]
     if progress.group_of and len(left_by(usual, SHARED_LIMITS)):
-        found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
+        variants_ += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = group_prices(progress.groups)
     is_priced, grows = not np.isnan(price).any(), bool(progress.group_of)
     may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
     if may_replace and (len(usual.history.choices) > 1 or some_left):
-        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
+        variants_ += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
     if grows and is_priced and expanders[0] == Expander.CHEAPEST_PLAN:
-        found += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
+        variants_ += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
     if may_replace and is_priced and expanders[0] == Expander.PRICE:
-        found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
-    return found[:most]
+        variants_.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
+    return variants_[:affordable]
 
 
 def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:

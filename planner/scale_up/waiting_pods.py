@@ -43,7 +43,7 @@ class PodsOnExistingNodes(NamedTuple):
 
 class UnplacedPods(NamedTuple):
     """pending : pods that wait; where : where pods may be placed; pods : int32 all considered ones, including virtual
-    ones and those of nodes being deleted; left : int32 those without a place for which nodes may be added, most
+    ones and those of nodes being deleted; waiting : int32 those without a place for which nodes may be added, most
     important first; placeholders : int32 those without a place, for which nodes are added last; moving : int32 those of
     nodes being deleted; on_existing : those with a place; held_back : int32 those to be placed after node groups
     grew."""
@@ -51,7 +51,7 @@ class UnplacedPods(NamedTuple):
     pending: Pending
     where: Places
     pods: Int32
-    left: Int32
+    waiting: Int32
     placeholders: Int32
     moving: Int32
     on_existing: PodsOnExistingNodes
@@ -87,13 +87,13 @@ def place_on_existing_nodes(
     together = fits_more_on_new_nodes(simulation, request.growth, where.order, asking)
     held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
     groups = (evicted, pending.pods, moving)
-    evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in groups) if len(held_back) else groups
-    found = place_waiting(simulation, where, evicted, waiting, context.hint, leave)
-    left = np.concatenate([found.left[~np.isin(found.left, pending.pods[~pending.may_add])], together])
-    kept = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)
-    pods = np.concatenate([found.pods, held_back[~np.isin(held_back, held)]])
+    evicted, waiting, leave = (group[~np.isin(group, held_back)] for group in groups) if len(held_back) else groups
+    placed = place_waiting(simulation, where, evicted, waiting, context.hint, leave)
+    without_place = np.concatenate([placed.left[~np.isin(placed.left, pending.pods[~pending.may_add])], together])
+    held_places = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)
+    pods = np.concatenate([placed.pods, held_back[~np.isin(held_back, held)]])
     on_existing = _in_room(simulation, start)
-    return UnplacedPods(pending, where, pods, left, kept.left, moving, on_existing, held_back)
+    return UnplacedPods(pending, where, pods, without_place, held_places.left, moving, on_existing, held_back)
 
 
 def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPods, node: Int32) -> UnplacedPods:
@@ -105,9 +105,9 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation.state, served.where.allowed, pods, node)
-    left, held = (unplaced(simulation.state, one) for one in (served.pods, pods[len(served.pods) :]))
-    asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
-    return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))
+    without_place, held = (unplaced(simulation.state, pods_) for pods_ in (served.pods, pods[len(served.pods) :]))
+    asks = ~np.isin(without_place, served.pending.pods[~served.pending.may_add])
+    return served._replace(waiting=without_place[asks], placeholders=held, on_existing=_in_room(simulation, start))
 
 
 def _in_room(simulation: Simulation, start: int) -> PodsOnExistingNodes:
@@ -119,5 +119,5 @@ def placeholders(context: ScaleUpContext, simulation: Simulation) -> Int32:
     """Return the placeholders that keep room, with or without a place, without those of gangs that cannot be whole.
     int32."""
     last, rejected = len(simulation.state.pod_node), context.gangs.rejected
-    found = np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)
-    return found[~np.isin(found, rejected)] if len(rejected) else found
+    pods = np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)
+    return pods[~np.isin(pods, rejected)] if len(rejected) else pods

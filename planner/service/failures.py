@@ -44,20 +44,20 @@ def stream_invalid(problem: str) -> ServiceError:
     return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.STREAM_INVALID, problem)
 
 
-def snapshot_too_large(size: int, most: int) -> ServiceError:
+def snapshot_too_large(size: int, limit: int) -> ServiceError:
     """Return the error: the announced snapshot is larger than this planner accepts."""
-    message = f"snapshot_size_bytes: {size} is more than the {most} bytes this planner accepts (--max-snapshot-bytes)"
-    metadata = {"field": "snapshot_size_bytes", "limit": str(most)}
+    message = f"snapshot_size_bytes: {size} is more than the {limit} bytes this planner accepts (--max-snapshot-bytes)"
+    metadata = {"field": "snapshot_size_bytes", "limit": str(limit)}
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
 
 
-def objects_too_large(size: int, most: int) -> ServiceError:
+def objects_too_large(size: int, limit: int) -> ServiceError:
     """Return the error: the objects have more bytes than this planner accepts."""
     message = (
-        f"the objects have {size} bytes or more, and this planner accepts {most} (--max-object-bytes); leave out "
+        f"the objects have {size} bytes or more, and this planner accepts {limit} (--max-object-bytes); leave out "
         "fields that decide nothing, such as managedFields, or send only what has changed"
     )
-    metadata = {"field": "objects", "limit": str(most)}
+    metadata = {"field": "objects", "limit": str(limit)}
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
 
 
@@ -94,17 +94,17 @@ def cancelled() -> ServiceError:
     return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller cancelled the call or disconnected")
 
 
-def overloaded(most: int) -> ServiceError:
+def overloaded(limit: int) -> ServiceError:
     """Return the error: the maximum number of requests is in progress."""
     return errors.overloaded(
-        f"{most} requests are in progress, and others wait; try again later (--max-concurrent, --max-queue)"
+        f"{limit} requests are in progress, and others wait; try again later (--max-concurrent, --max-queue)"
     )
 
 
-def memory_exceeded(what: str, byte_count: int, most: int) -> ServiceError:
+def memory_exceeded(what: str, byte_count: int, limit: int) -> ServiceError:
     """Return the error: this request and the others in progress would need too much memory."""
     message = (
         f"the request needs {byte_count >> 20} MiB or more ({what}), and all requests together may use "
-        f"{most >> 20} MiB; send less, try again later, or raise --max-request-memory"
+        f"{limit >> 20} MiB; send less, try again later, or raise --max-request-memory"
     )
-    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.MEMORY_EXCEEDED, message, {"limit": str(most)})
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.MEMORY_EXCEEDED, message, {"limit": str(limit)})

@@ -230,9 +230,9 @@ class ThreadLanes:
         begun = [self._threads.submit(in_context(task)) for task in tasks[1:]]
         try:
             results = [task() for task in tasks[:1]]
-            return results + [_result(one, task) for one, task in zip(begun, tasks[1:], strict=True)]
+            return results + [_result(future, task) for future, task in zip(begun, tasks[1:], strict=True)]
         finally:
-            wait([one for one in begun if not one.cancel()])
+            wait([future for future in begun if not future.cancel()])
 
 
 def _result(begun: "Future[T]", task: Callable[[], T]) -> T:

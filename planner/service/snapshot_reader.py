@@ -112,11 +112,11 @@ def collect(
     if status is not None:
         raise stream_invalid("actuator_status is sent with objects; a snapshot has actuation_status and node_groups")
     stream = iter(()) if second is None else chain([second], stream)
-    announced, most = request.snapshot_size_bytes, limits.snapshot_bytes
+    announced, limit = request.snapshot_size_bytes, limits.snapshot_bytes
     if announced < 0:
         raise invalid_request(f"snapshot_size_bytes: {announced} is negative", field="snapshot_size_bytes")
-    if announced > most:
-        raise snapshot_too_large(announced, most)
+    if announced > limit:
+        raise snapshot_too_large(announced, limit)
     pieces = []
     for piece in _pieces(stream, announced):
         reserve(len(piece), "the snapshot's bytes")

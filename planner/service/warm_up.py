@@ -147,8 +147,8 @@ def _large_request() -> pb.CapacityRequests:
     dictionary = pb.PodDictionary(strings=[""], resources=["cpu"], pod_specs=[pb.PodSpec()])
     dictionary.pod_specs[0].requests.add(resource=0, amount=3950)
     sets = [pb.CapacityPodSet(spec=0, count=500)]
-    one = pb.CapacityRequest(namespace="default", name="large", class_name=ATOMIC_SCALE_UP, pod_sets=sets)
-    return pb.CapacityRequests(dictionary=dictionary, requests=[one])
+    request = pb.CapacityRequest(namespace="default", name="large", class_name=ATOMIC_SCALE_UP, pod_sets=sets)
+    return pb.CapacityRequests(dictionary=dictionary, requests=[request])
 
 
 def growing_cluster() -> pb.ClusterSnapshot:
@@ -171,8 +171,8 @@ def small_cluster(pods: Sequence[tuple[str, str, int, int]] = _PODS) -> pb.Clust
     labels = [[], *([(text[well_known.HOSTNAME.key], text[name]), (text["zone"], text[name])] for name in "abc")]
     labels.append([(text["app"], text["web"])])
     cluster.label_sets.offsets = _int32(np.cumsum([0, *map(len, labels)]))
-    cluster.label_sets.keys = _int32([key for one in labels for key, _ in one])
-    cluster.label_sets.values = _int32([value for one in labels for _, value in one])
+    cluster.label_sets.keys = _int32([key for pairs in labels for key, _ in pairs])
+    cluster.label_sets.values = _int32([value for pairs in labels for _, value in pairs])
     cluster.pod_specs.extend([_plain_spec(), _bound_spec(text)])
     cluster.volumes.add(id="default/disk", state=pb.VolumeState.BOUND, driver=text["csi"])
     for i, name in enumerate("abc"):

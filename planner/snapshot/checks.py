@@ -63,15 +63,15 @@ def read_optional(data: bytes, dtype: type[_Scalar], count: int, table: str, fie
     return read_column(data, dtype, count, table, field) if data else np.zeros(count, dtype)
 
 
-def check_range(values: NDArray[Any], least: int, most: int, table: str, field: str, what: str = "") -> None:
-    """Refuse the first value outside `least` to `most`; `what` names the value, such as "index into strings"."""
-    if not len(values) or (int(values.min()) >= least and int(values.max()) <= most):
+def check_range(values: NDArray[Any], least: int, largest: int, table: str, field: str, what: str = "") -> None:
+    """Refuse the first value outside `least` to `largest`; `what` names the value, such as "index into strings"."""
+    if not len(values) or (int(values.min()) >= least and int(values.max()) <= largest):
         return
-    row = int(np.flatnonzero((values < least) | (values > most))[0])
-    if most < least:
+    row = int(np.flatnonzero((values < least) | (values > largest))[0])
+    if largest < least:
         problem = f"{int(values[row])} is no {what or 'value'}: there are none"
     else:
-        problem = f"{int(values[row])} is no {what or 'value'}; use {least} to {most}"
+        problem = f"{int(values[row])} is no {what or 'value'}; use {least} to {largest}"
     raise SnapshotError(table, row, field, problem)
 
 
@@ -134,9 +134,9 @@ class Row:
             self.refuse(field, f"{value} is not a price; use 0 to {MOST_PER_HOUR:.0e}, or leave it out if unknown")
         return value + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
-    def code(self, value: int, known: Collection[int], field: str) -> int:
+    def code(self, value: int, codes: Collection[int], field: str) -> int:
         """Return the number of an enumeration's value."""
-        return value if value in known else self.refuse(field, f"{value} is no known value; use one of {sorted(known)}")
+        return value if value in codes else self.refuse(field, f"{value} is no known value; use one of {sorted(codes)}")
 
     def time_ns(self, holder: Any, field: str) -> int:
         """Return a time as Unix nanoseconds, 0 = absent."""
@@ -164,9 +164,9 @@ def check_unique(keys: Sequence[object], table: str, field: str) -> None:
     """Refuse the second of two equal keys."""
     if len(set(keys)) == len(keys):
         return
-    seen: dict[object, int] = {}
+    first_row: dict[object, int] = {}
     for row, key in enumerate(keys):
-        first = seen.setdefault(key, row)
+        first = first_row.setdefault(key, row)
         if first != row:
             shown = "/".join(map(str, key)) if isinstance(key, tuple) else key
             raise SnapshotError(table, row, field, f"{shown!r} is also row {first}; give each once")

@@ -120,8 +120,8 @@ def draft(
     strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
-    named = [namespace, number_keys(message.pods, strings), group_names(message.pods, strings)]
-    texts, moved = canonical_strings(strings, [*named, wire_sets.keys, wire_sets.values])
+    pod_names = [namespace, number_keys(message.pods, strings), group_names(message.pods, strings)]
+    texts, moved = canonical_strings(strings, [*pod_names, wire_sets.keys, wire_sets.values])
     label_sets, moved_sets = canonical_label_sets(wire_sets, moved)
     specs, moved_specs = canonical_values(read_specs(message.pod_specs, strings, resources))
     volumes, moved_volumes = canonical_values(check_volumes(read_volumes(message.volumes, strings)))
@@ -152,8 +152,8 @@ def draft(
         namespaces=tuple([(name, int(moved_sets[i])) for name, i in read_namespaces(message.namespaces, sizes)]),
         deletions=read_deletions(message.actuation_status.deletions),
         recent_evictions=tuple(
-            one._replace(spec=spec_in(moved_specs, one.spec), label_set=int(moved_sets[one.label_set]))
-            for one in read_evictions(message.actuation_status.recent_evictions, sizes)
+            eviction._replace(spec=spec_in(moved_specs, eviction.spec), label_set=int(moved_sets[eviction.label_set]))
+            for eviction in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
         slack_requests=read_slack_requests(message.slack_requests),
         devices=read_devices(message.devices),
@@ -172,11 +172,11 @@ def _row_bytes(message: pb.ClusterSnapshot) -> int:
     rows = 0
     for part in (message.slack_requests, message.capacity_requests):
         rows += 2000 * len(part.dictionary.pod_specs) + 500 * len(part.requests) + 150 * len(part.dictionary.strings)
-    rows += _BYTES_OF_POD_SET * sum(len(one.pod_sets) for one in message.capacity_requests.requests)
+    rows += _BYTES_OF_POD_SET * sum(len(request.pod_sets) for request in message.capacity_requests.requests)
     devices = message.devices
     rows += sum(size * len(getattr(devices, table)) for table, size in _BYTES_OF_DEVICE_ROW.items())
-    rows += _BYTES_OF_DEVICE * sum(len(one.names) for one in devices.device_sets)
-    rows += _BYTES_OF_TEMPLATE_SLICE * sum(len(one.slices) for one in devices.templates)
+    rows += _BYTES_OF_DEVICE * sum(len(device_set.names) for device_set in devices.device_sets)
+    rows += _BYTES_OF_TEMPLATE_SLICE * sum(len(template.slices) for template in devices.templates)
     return rows + sum(size * len(getattr(message, table)) for table, size in _BYTES_OF_ROW.items())
 
 
@@ -197,8 +197,8 @@ def _node_groups(
     message: pb.ClusterSnapshot, dictionaries: _Dictionaries
 ) -> tuple[tuple[NodeGroupInfo, ...], NodeColumns]:
     """Return the groups, and the templates in the order of the groups that have one."""
-    found = read_node_groups(message.node_groups, dictionaries.strings)
-    with_template = [(i, row) for i, (group, row) in enumerate(found) if group.template >= 0]
+    rows = read_node_groups(message.node_groups, dictionaries.strings)
+    with_template = [(i, row) for i, (group, row) in enumerate(rows) if group.template >= 0]
     messages = [_as_node(message.node_groups[row].template) for _, row in with_template]
     column = np.array([i for i, _ in with_template], np.int32)
     try:
@@ -211,7 +211,7 @@ def _node_groups(
         ) from None
     sizes = DictionarySizes(len(dictionaries.label_sets), len(dictionaries.specs))
     groups = []
-    for group, row in found:
+    for group, row in rows:
         pods = read_daemonset_pods(message.node_groups, row, sizes)
         groups.append(group._replace(daemonset_pods=_daemonset_pods(pods, dictionaries)) if pods else group)
     return tuple(groups), templates
@@ -246,8 +246,8 @@ def _daemonset_pods(rows: Sequence[tuple[str, int, int]], dictionaries: _Diction
 def _pod_template(dictionaries: _Dictionaries, row: Row, pod: pb.TemplatePod) -> TemplatePod:
     """Return the pod template of a controller by content."""
     sizes = DictionarySizes(len(dictionaries.label_sets), len(dictionaries.specs))
-    (found,) = _daemonset_pods([read_template_pod(row, pod, "pod_template", sizes)], dictionaries)
-    return found
+    (template,) = _daemonset_pods([read_template_pod(row, pod, "pod_template", sizes)], dictionaries)
+    return template
 
 
 def _nodes(
@@ -259,8 +259,8 @@ def _nodes(
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
     nodes = read_nodes(messages, _of_nodes("nodes", dictionaries), np.zeros(len(names), np.int32))
     ids = [messages[i].node_group for i in order.tolist()]
-    known = {group.id: i for i, group in enumerate(groups)}
-    group, missing = resolve(np.arange(len(ids), dtype=np.int32), ids, known)
+    row_of_group = {group.id: i for i, group in enumerate(groups)}
+    group, missing = resolve(np.arange(len(ids), dtype=np.int32), ids, row_of_group)
     return take_nodes(nodes, order)._replace(group=np.maximum(group, np.int32(NONE))), missing
 
 

@@ -141,16 +141,16 @@ def join_pods(
         column: Int32 = merge.column(*sides)
         return column
 
-    def referring(name: str, names: _Names, known: Mapping[str, int]) -> tuple[Int32, Dangling]:
-        one = follow(getattr(a, name), names[0], getattr(base.dangling, name), known)
-        other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
-        return merge.column(one.column, other.column), _joined_dangling(one, other, rank)
+    def referring(name: str, names: _Names, row_of_name: Mapping[str, int]) -> tuple[Int32, Dangling]:
+        followed = follow(getattr(a, name), names[0], getattr(base.dangling, name), row_of_name)
+        other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), row_of_name)
+        return merge.column(followed.column, other.column), _joined_dangling(followed, other, rank)
 
     nodes = _rows_of_nodes(base, tables, cache)
     names, to_nodes = (base.nodes.name, changed.nodes.name), ("node", "pinned", "nominated")
-    columns, missing = zip(*(referring(one, names, nodes) for one in to_nodes), strict=True)
+    columns, missing = zip(*(referring(column, names, nodes) for column in to_nodes), strict=True)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
+    uids = [owner.uid for owner in base.owners], [owner.uid for owner in changed.owners]
     owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
@@ -235,45 +235,45 @@ def _overwritten(base: Text, changed: Text, shift: Int64) -> Text:
     return Text(data, base.offsets)
 
 
-def _joined_dangling(one: Followed, other: Followed, rank: Int32) -> Dangling:
+def _joined_dangling(followed: Followed, other: Followed, rank: Int32) -> Dangling:
     """Return the dangling references of the pods of both sides. rank : int32, the new row of each, -1 = deleted."""
     count = len(rank) - len(other.column)
-    rows = rank[np.concatenate((one.rows, other.rows + np.int32(count)))]
-    target = np.concatenate((one.target, other.target + np.int32(len(one.names))))
+    rows = rank[np.concatenate((followed.rows, other.rows + np.int32(count)))]
+    target = np.concatenate((followed.target, other.target + np.int32(len(followed.names))))
     order = np.argsort(rows, kind="stable")
     order = order[rows[order] >= 0]
-    return dangling(rows[order], target[order], [*one.names, *other.names] if len(order) else ())
+    return dangling(rows[order], target[order], [*followed.names, *other.names] if len(order) else ())
 
 
 def _merge(base: Snapshot, changed: Snapshot, deleted: Sequence[str], dictionaries: JoinedDictionaries) -> _Merge:
     """Find the place of each pod of either side."""
     keys = keys_of(base, renumbered(dictionaries.base.strings, base.pods.namespace))
     wanted = keys_of(changed, dictionaries.changed.strings[changed.pods.namespace])
-    position, found = locate(keys, wanted)
-    kept = np.ones(len(base.pods.spec), np.bool_)
-    kept[position[found]] = False
-    _delete(base, changed, deleted, kept)
-    rows = np.flatnonzero(kept)
-    before = position - np.searchsorted(np.flatnonzero(~kept), position)
+    position, is_there = locate(keys, wanted)
+    stays = np.ones(len(base.pods.spec), np.bool_)
+    stays[position[is_there]] = False
+    _delete(base, changed, deleted, stays)
+    rows = np.flatnonzero(stays)
+    before = position - np.searchsorted(np.flatnonzero(~stays), position)
     added = np.arange(len(position), dtype=np.int64)
-    in_place = bool(found.all()) and not deleted
-    return _Merge(np.insert(rows, before, len(kept) + added), before + added, in_place)
+    in_place = bool(is_there.all()) and not deleted
+    return _Merge(np.insert(rows, before, len(stays) + added), before + added, in_place)
 
 
-def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], kept: Bool) -> None:
+def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], stays: Bool) -> None:
     """Mark the rows of deleted pods as not kept."""
     if not deleted:
         return
-    row, found = find_pods(base, deleted)
+    row, is_there = find_pods(base, deleted)
     _, again = find_pods(changed, deleted)
-    for i in np.flatnonzero(~found | again).tolist():
-        problem = "is also changed; either change or delete it" if found[i] else "is not in the base; send all"
+    for i in np.flatnonzero(~is_there | again).tolist():
+        problem = "is also changed; either change or delete it" if is_there[i] else "is not in the base; send all"
         raise SnapshotError("deleted_pods", i, "", f"{deleted[i]!r} {problem}")
     rows, first = np.unique(row, return_index=True)
     if len(rows) < len(row):
         twice = sorted(set(range(len(row))) - set(first.tolist()))[0]
         raise SnapshotError("deleted_pods", twice, "", f"{deleted[twice]!r} is given twice; give each key once")
-    kept[rows] = False
+    stays[rows] = False
 
 
 def _mounts(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: JoinedDictionaries) -> tuple[Int32, Int32]:

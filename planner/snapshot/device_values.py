@@ -51,14 +51,14 @@ _KINDS: Final = {
 
 def read_quantity(row: Row, text: str, field: str) -> int:
     """Return the nano-units of a quantity."""
-    found = parse_quantity(text)
-    return row.refuse(field, f"{text!r} is not a quantity, such as 40Gi") if found is None else found
+    quantity = parse_quantity(text)
+    return row.refuse(field, f"{text!r} is not a quantity, such as 40Gi") if quantity is None else quantity
 
 
-def check_limit(row: Row, items: Sized, most: int, field: str, whose: str = "") -> None:
+def check_limit(row: Row, items: Sized, limit: int, field: str, whose: str = "") -> None:
     """Refuse a list that is longer than the API allows. whose : what has the list, for people, "" = the row."""
-    if len(items) > most:
-        row.refuse(field, f"{whose}{' has' if whose else 'there are'} {len(items)}; the API allows at most {most}")
+    if len(items) > limit:
+        row.refuse(field, f"{whose}{' has' if whose else 'there are'} {len(items)}; the API allows at most {limit}")
 
 
 def check_device_count(row: Row, devices: Sequence[model.DeviceContent], field: str) -> None:
@@ -72,7 +72,7 @@ def check_device_count(row: Row, devices: Sequence[model.DeviceContent], field: 
 def _has_extras(device: model.DeviceContent) -> bool:
     if device.taints or device.consumes_counters:
         return True
-    return any(one.kind == model.AttributeKind.UNKNOWN for one in device.attributes)
+    return any(attribute.kind == model.AttributeKind.UNKNOWN for attribute in device.attributes)
 
 
 def read_content(
@@ -90,10 +90,16 @@ def read_content(
         terms = selectors[m.node_selector - 1] if m.node_selector else None
         nodes = model.NodeSelection(m.node, m.all_nodes, terms)
     return model.DeviceContent(
-        attributes=tuple([_attribute(row, one) for one in sorted(m.attributes, key=lambda one: one.name)]),
-        capacities=tuple([_capacity(row, one) for one in sorted(m.capacities, key=lambda one: one.name)]),
-        consumes_counters=tuple([(one.name, one.counters) for one in _counters(row, m.consumed_counters)]),
-        taints=tuple([read_taint(row, one, "taints") for one in m.taints]),
+        attributes=tuple(
+            [_attribute(row, attribute) for attribute in sorted(m.attributes, key=lambda attribute: attribute.name)]
+        ),
+        capacities=tuple(
+            [_capacity(row, capacity) for capacity in sorted(m.capacities, key=lambda capacity: capacity.name)]
+        ),
+        consumes_counters=tuple(
+            [(counter_set.name, counter_set.counters) for counter_set in _counters(row, m.consumed_counters)]
+        ),
+        taints=tuple([read_taint(row, taint, "taints") for taint in m.taints]),
         nodes=nodes,
         allow_multiple_allocations=m.allow_multiple_allocations,
         has_binding_conditions=bool(m.binding_conditions),
@@ -123,7 +129,7 @@ def _capacity(row: Row, m: pb.DeviceCapacity) -> model.DeviceCapacity:
 
 
 def _values(row: Row, texts: Iterable[str]) -> tuple[int, ...] | None:
-    return tuple([read_quantity(row, one, "capacities.valid_values") for one in texts]) or None
+    return tuple([read_quantity(row, text, "capacities.valid_values") for text in texts]) or None
 
 
 def _range(row: Row, m: pb.CapacityRange) -> model.CapacityRange:
@@ -140,8 +146,8 @@ def _optional(row: Row, text: str, field: str) -> int | None:
 def _counters(row: Row, messages: Iterable[pb.CounterSet]) -> tuple[model.CounterSet, ...]:
     return tuple(
         [
-            model.CounterSet(row.needed(one.name, "counters.name"), _amounts(row, one.counters, "counters"))
-            for one in messages
+            model.CounterSet(row.needed(message.name, "counters.name"), _amounts(row, message.counters, "counters"))
+            for message in messages
         ]
     )
 
@@ -155,8 +161,8 @@ def _amounts(row: Row, messages: Iterable[pb.NamedQuantity], field: str) -> tupl
 def read_counter_sets(row: Row, m: pb.CounterSets) -> tuple[model.CounterSet, ...]:
     """Return the sets of counters of a slice, in their order."""
     check_limit(row, m.sets, MOST_COUNTER_SETS, "sets")
-    for one in m.sets:
-        check_limit(row, one.counters, MOST_PARTS, "sets.counters", f"set {one.name!r}")
+    for counter_set in m.sets:
+        check_limit(row, counter_set.counters, MOST_PARTS, "sets.counters", f"set {counter_set.name!r}")
     return _counters(row, m.sets)
 
 
@@ -169,11 +175,13 @@ def read_claim_spec(row: Row, m: pb.DeviceClaimSpec, field: str) -> model.Device
     """Return what a claim asks for; the claim has no name."""
     check_limit(row, m.requests, MOST_REQUESTS, f"{field}requests")
     check_limit(row, m.constraints, MOST_CONSTRAINTS, f"{field}constraints")
-    requests = tuple([_request(row, one, f"{field}requests") for one in m.requests])
+    requests = tuple([_request(row, request, f"{field}requests") for request in m.requests])
     constraints = tuple(
         [
-            model.DeviceConstraint(tuple(one.requests), one.match_attribute, one.distinct_attribute)
-            for one in m.constraints
+            model.DeviceConstraint(
+                tuple(constraint.requests), constraint.match_attribute, constraint.distinct_attribute
+            )
+            for constraint in m.constraints
         ]
     )
     return model.DeviceClaim("", requests, constraints)
@@ -183,16 +191,20 @@ def _request(row: Row, m: pb.DeviceRequest, field: str) -> model.ClaimRequest:
     name = row.needed(m.name, f"{field}.name")
     admin = m.admin_access or None
     check_limit(row, m.alternatives, MOST_ALTERNATIVES, f"{field}.alternatives", f"request {name!r}")
-    for one in m.alternatives:
-        whose = f"request {'/'.join(filter(None, (name, one.name)))!r}"
-        check_limit(row, one.selectors, MOST_SELECTORS, f"{field}.alternatives.selectors", whose)
-        check_limit(row, one.tolerations, MOST_TOLERATIONS, f"{field}.alternatives.tolerations", whose)
-    found = tuple([_sub_request(row, one, admin, f"{field}.alternatives") for one in m.alternatives])
+    for alternative in m.alternatives:
+        whose = f"request {'/'.join(filter(None, (name, alternative.name)))!r}"
+        check_limit(row, alternative.selectors, MOST_SELECTORS, f"{field}.alternatives.selectors", whose)
+        check_limit(row, alternative.tolerations, MOST_TOLERATIONS, f"{field}.alternatives.tolerations", whose)
+    alternatives = tuple(
+        [_sub_request(row, alternative, admin, f"{field}.alternatives") for alternative in m.alternatives]
+    )
     if m.first_available:
-        return model.ClaimRequest(name, None, found)
-    if len(found) != 1:
-        row.refuse(f"{field}.alternatives", f"there are {len(found)}; a request that has none of its own has one")
-    return model.ClaimRequest(name, found[0])
+        return model.ClaimRequest(name, None, alternatives)
+    if len(alternatives) != 1:
+        row.refuse(
+            f"{field}.alternatives", f"there are {len(alternatives)}; a request that has none of its own has one"
+        )
+    return model.ClaimRequest(name, alternatives[0])
 
 
 def _sub_request(row: Row, m: pb.DeviceSubRequest, admin: bool | None, field: str) -> model.DeviceSubRequest:
@@ -204,7 +216,12 @@ def _sub_request(row: Row, m: pb.DeviceSubRequest, admin: bool | None, field: st
         mode=_MODES[row.code(m.mode, _MODES, f"{field}.mode")],  # type: ignore[index]
         count=m.count or 1,
         tolerations=tuple(
-            [model.DeviceToleration(one.key, one.operator or "Equal", one.value, one.effect) for one in m.tolerations]
+            [
+                model.DeviceToleration(
+                    toleration.key, toleration.operator or "Equal", toleration.value, toleration.effect
+                )
+                for toleration in m.tolerations
+            ]
         ),
         capacity=_amounts(row, m.capacities, f"{field}.capacities") or None,
         admin_access=admin,

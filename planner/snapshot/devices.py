@@ -84,7 +84,7 @@ def read_devices(message: pb.Devices) -> DeviceColumns:
     used += [getattr(table, name) for table, names in ((slices, _OF_SLICES), (claims, _OF_CLAIMS)) for name in names]
     strings, moved = canonical_strings(dictionaries.strings, used)
     classes = _rows(Row(f"{_TABLE}.classes", ()), message.classes, read_class)
-    check_unique([one.name for one in classes], f"{_TABLE}.classes", "name")
+    check_unique([device_class.name for device_class in classes], f"{_TABLE}.classes", "name")
     rules = _rows(Row(f"{_TABLE}.taint_rules", ()), message.taint_rules, read_taint_rule)
     return DeviceColumns(
         Row(_TABLE, ()).at_least(message.kubernetes_minor, 0, "kubernetes_minor"),
@@ -96,7 +96,7 @@ def read_devices(message: pb.Devices) -> DeviceColumns:
         dictionaries.claim_specs.values,
         quantities,
         slices._replace(**{name: moved[getattr(slices, name)] for name in _OF_SLICES}),
-        tuple(sorted(classes, key=lambda one: one.name)),
+        tuple(sorted(classes, key=lambda device_class: device_class.name)),
         claims._replace(**{name: moved[getattr(claims, name)] for name in _OF_CLAIMS}),
         tuple(sorted(set(rules), key=encoded)),
         _templates(message.templates, dictionaries),
@@ -120,11 +120,11 @@ def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
     def read(field: str, read_row: Callable[[Row, Any], Any]) -> list[Any]:
         return _rows(Row(f"{_TABLE}.{field}", strings), getattr(message, field), read_row)
 
-    selectors = read("node_selectors", lambda row, one: read_terms(row, one, "terms"))
-    contents = read("contents", lambda row, one: read_content(row, one, selectors))
-    sets = read("device_sets", lambda row, one: _device_set(row, one, contents))
+    selectors = read("node_selectors", lambda row, message: read_terms(row, message, "terms"))
+    contents = read("contents", lambda row, message: read_content(row, message, selectors))
+    sets = read("device_sets", lambda row, message: _device_set(row, message, contents))
     counters = read("counter_sets", read_counter_sets)
-    specs = read("claim_specs", lambda row, one: read_claim_spec(row, one, ""))
+    specs = read("claim_specs", lambda row, message: read_claim_spec(row, message, ""))
     slices, claims = message.slices, message.claims
     for table, name in ((slices, _SLICES), (claims, _CLAIMS)):
         check_range(np.array([table.count]), 0, MAX_PODS, name, "count", "number of rows")
@@ -144,10 +144,10 @@ def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
 
 
 def _rows(row: Row, messages: Iterable[Any], read: Callable[[Row, Any], _Value]) -> list[_Value]:
-    found = []
+    rows = []
     for row.index, message in enumerate(asking(messages)):
-        found.append(read(row, message))
-    return found
+        rows.append(read(row, message))
+    return rows
 
 
 def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValues:
@@ -189,11 +189,11 @@ def _device_set(row: Row, m: pb.DeviceSet, contents: Sequence[DeviceContent]) ->
 
 def _strings(table: Any, name: str, fields: Iterable[str], size: int, strings: int) -> list[Int32]:
     """Return REQUIRED columns of string indices."""
-    found = []
+    rows = []
     for field in fields:
-        found.append(read_column(getattr(table, field), np.int32, size, name, field))
-        check_index(found[-1], strings, name, field, "strings")
-    return found
+        rows.append(read_column(getattr(table, field), np.int32, size, name, field))
+        check_index(rows[-1], strings, name, field, "strings")
+    return rows
 
 
 def _optional_strings(table: Any, name: str, field: str, strings: int) -> Int32:
@@ -228,7 +228,7 @@ def _slices(table: pb.ResourceSliceTable, d: _DeviceDictionaries) -> SliceColumn
 
 def _in_order(table: Any, order: Int64) -> Any:
     """Return a table of columns with its rows in another order."""
-    return type(table)(*(take_text(one, order) if isinstance(one, Text) else one[order] for one in table))
+    return type(table)(*(take_text(column, order) if isinstance(column, Text) else column[order] for column in table))
 
 
 def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[ClaimColumns, tuple[int, ...]]:
@@ -326,7 +326,7 @@ def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfR
         parsed.append(read_quantity(row, d.strings[index], "capacity_amount"))
     quantities = sorted(set(parsed))
     rank = {quantity: at for at, quantity in enumerate(quantities)}
-    moved = np.array([rank[one] for one in parsed], np.int32)
+    moved = np.array([rank[claim] for claim in parsed], np.int32)
     driver, pool, device, request = texts
     return (
         _OfResults(claim, driver, pool, device, request, flags),
@@ -348,11 +348,11 @@ def _check_result_count(claim: Int32, namespace: Int32, names: Text, strings: Se
 def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> tuple[_OfResults, _OfAmounts]:
     """Return both in the order of the claims' new rows. moved : int32[C]."""
     order = np.argsort(moved[results.claim], kind="stable")
-    found = _in_order(results._replace(claim=moved[results.claim]), order)
+    in_order = _in_order(results._replace(claim=moved[results.claim]), order)
     row = np.empty(len(order), np.int32)
     row[order] = np.arange(len(order), dtype=np.int32)
     of_amounts = np.argsort(row[amounts.result], kind="stable")
-    return found, _in_order(amounts._replace(result=row[amounts.result]), of_amounts)
+    return in_order, _in_order(amounts._replace(result=row[amounts.result]), of_amounts)
 
 
 def _by_name(claim: Int32, names: Text) -> Int64:
@@ -369,11 +369,13 @@ def _templates(
     messages: Iterable[pb.TemplateSlices], d: _DeviceDictionaries
 ) -> tuple[tuple[str, tuple[TemplateSlice, ...]], ...]:
     table = f"{_TABLE}.templates"
-    row, found = Row(table, d.strings), []
-    for row.index, one in enumerate(asking(messages)):
-        found.append((row.needed(one.node_group, "node_group"), tuple([_template(row, m, d) for m in one.slices])))
-    check_unique([group for group, _ in found], table, "node_group")
-    return tuple(sorted(found, key=lambda one: one[0]))
+    row, templates = Row(table, d.strings), []
+    for row.index, message in enumerate(asking(messages)):
+        templates.append(
+            (row.needed(message.node_group, "node_group"), tuple([_template(row, m, d) for m in message.slices]))
+        )
+    check_unique([group for group, _ in templates], table, "node_group")
+    return tuple(sorted(templates, key=lambda row: row[0]))
 
 
 def _template(row: Row, m: pb.TemplateSlice, d: _DeviceDictionaries) -> TemplateSlice:

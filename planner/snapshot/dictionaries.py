@@ -162,9 +162,9 @@ def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int3
 
 def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> Sequence[MountedVolume]:
     """Return the same volumes. Refuses two that have one id but differ."""
-    known: dict[str, MountedVolume] = {}
+    volume_of_id: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
-        if known.setdefault(volume.id, volume) != volume:
+        if volume_of_id.setdefault(volume.id, volume) != volume:
             raise SnapshotError(
                 table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
             )
@@ -174,12 +174,14 @@ def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> S
 def read_resources(message: pb.ClusterSnapshot) -> list[str]:
     """Return the names of resources as numbered in the message."""
     names = list(message.resources)
-    seen: dict[str, int] = {}
+    first_index: dict[str, int] = {}
     for row, name in enumerate(names):
         if not name:
             raise SnapshotError("resources", row, "", "the name is empty; name the resource")
-        if seen.setdefault(name, row) != row:
-            raise SnapshotError("resources", row, "", f"{name!r} is also row {seen[name]}; give each resource once")
+        if first_index.setdefault(name, row) != row:
+            raise SnapshotError(
+                "resources", row, "", f"{name!r} is also row {first_index[name]}; give each resource once"
+            )
     return names
 
 

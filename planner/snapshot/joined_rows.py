@@ -98,15 +98,15 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, cache: SnapshotCache = 
     label_sets, set_numbers = _join_label_sets(base, changed, *string_numbers, cache)
     ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encoded, view.specs))))
     specs, spec_numbers = _join_sorted(
-        base.specs, changed.specs, ranks_of_specs, [encoded(one) for one in changed.specs]
+        base.specs, changed.specs, ranks_of_specs, [encoded(spec) for spec in changed.specs]
     )
     ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: _ranks(list(map(encoded, view.volumes))))
     volumes, volume_numbers = _join_sorted(
-        base.volumes, changed.volumes, ranks_of_volumes, [encoded(one) for one in changed.volumes]
+        base.volumes, changed.volumes, ranks_of_volumes, [encoded(volume) for volume in changed.volumes]
     )
     resources = canonical_resources((*base.resources, *changed.resources))
     place = {name: i for i, name in enumerate(resources)}
-    resource_numbers = [np.array([place[name] for name in one.resources], np.int32) for one in (base, changed)]
+    resource_numbers = [np.array([place[name] for name in side.resources], np.int32) for side in (base, changed)]
     sides = zip(string_numbers, set_numbers, spec_numbers, volume_numbers, resource_numbers, strict=True)
     first, second = (Numbers(*side) for side in sides)
     return JoinedDictionaries(tuple(strings), label_sets, tuple(specs), tuple(volumes), resources, first, second)
@@ -182,7 +182,7 @@ def join_tables(
         base.budgets,
         changed.budgets,
         Deleted("deleted_pod_disruption_budgets", delta.deleted_pod_disruption_budgets),
-        lambda one: f"{one.namespace}/{one.name}",
+        lambda budget: f"{budget.namespace}/{budget.name}",
     )
     namespaces = _join(
         [(name, int(first.label_sets[i])) for name, i in base.namespaces],
@@ -194,7 +194,7 @@ def join_tables(
         base.pod_groups,
         changed.pod_groups,
         Deleted("deleted_pod_groups", delta.deleted_pod_groups),
-        lambda one: f"{one.namespace}/{one.name}",
+        lambda pod_group: f"{pod_group.namespace}/{pod_group.name}",
     )
     acting, numbers = (changed, second) if delta.changed.HasField("actuation_status") else (base, first)
     return JoinedTables(
@@ -202,11 +202,11 @@ def join_tables(
         templates=templates,
         groups=groups,
         owners=tuple(owners),
-        budgets=tuple(sorted(budgets, key=lambda one: (one.namespace, one.name))),
+        budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=tuple(namespaces),
         deletions=acting.deletions,
         recent_evictions=tuple(_evictions(acting.recent_evictions, numbers)),
-        pod_groups=tuple(sorted(pod_groups, key=lambda one: (one.namespace, one.name))),
+        pod_groups=tuple(sorted(pod_groups, key=lambda pod_group: (pod_group.namespace, pod_group.name))),
         no_group=no_group,
     )
 
@@ -220,16 +220,16 @@ def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str])
     """Return the keys to remove. Refuses one that is not in the base, is given twice or is also changed."""
     if not deleted.keys:
         return set()
-    known, again, seen = set(base), set(changed), set[str]()
+    of_base, again, checked = set(base), set(changed), set[str]()
     for row, key in enumerate(deleted.keys):
-        if key not in known:
+        if key not in of_base:
             raise SnapshotError(deleted.field, row, "", f"the base has no {key!r}; send the whole snapshot")
         if key in again:
             raise SnapshotError(deleted.field, row, "", f"{key!r} is also changed; either change or delete it")
-        if key in seen:
+        if key in checked:
             raise SnapshotError(deleted.field, row, "", f"{key!r} is given twice; give each key once")
-        seen.add(key)
-    return seen
+        checked.add(key)
+    return checked
 
 
 def _join(
@@ -319,7 +319,7 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
     a, b = getattr(base, table), getattr(changed, table)
     taint_sets = sorted({*a.taint_sets, *b.taint_sets})
     rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
-    taints = [np.array([rank[one] for one in side.taint_sets], np.int32)[side.taint_set] for side in (a, b)]
+    taints = [np.array([rank[taint_set] for taint_set in side.taint_sets], np.int32)[side.taint_set] for side in (a, b)]
     numbers = (dictionaries.base, dictionaries.changed)
     sets = [number.label_sets[side.label_set] for side, number in zip((a, b), numbers, strict=True)]
     width = len(dictionaries.resources)
@@ -354,5 +354,5 @@ def _drop_unused_taint_sets(nodes: NodeColumns) -> NodeColumns:
     if used.all():
         return nodes
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    kept = tuple([one for one, keep in zip(nodes.taint_sets, used.tolist(), strict=True) if keep])
-    return nodes._replace(taint_set=new[nodes.taint_set], taint_sets=kept)
+    taint_sets = tuple([taint_set for taint_set, keep in zip(nodes.taint_sets, used.tolist(), strict=True) if keep])
+    return nodes._replace(taint_set=new[nodes.taint_set], taint_sets=taint_sets)

@@ -128,9 +128,9 @@ def offered_resources(messages: Sequence[pb.Node] | Sequence[pb.NodeTemplate], r
     """Return the resources that some row offers."""
     offered = np.zeros(len(resources), np.bool_)
     for amounts in ([m.allocatable for m in messages], [m.capacity for m in messages]):
-        given = _given(amounts)
-        known = (given.amount != 0) & (given.resource < len(resources))
-        offered[given.resource[known]] = True
+        columns = _given(amounts)
+        counts = (columns.amount != 0) & (columns.resource < len(resources))
+        offered[columns.resource[counts]] = True
     return {resources[i] for i in np.flatnonzero(offered).tolist()}
 
 
@@ -140,27 +140,27 @@ def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictiona
     for row.index, amounts in enumerate(rows):
         if len(amounts) > width:
             row.refuse(field, f"{len(amounts)} amounts for {width} resources; give one for each resource at most")
-    given = _given(rows)
-    bad = np.flatnonzero((given.amount < 0) | (given.amount > MAX_AMOUNT))
+    columns = _given(rows)
+    bad = np.flatnonzero((columns.amount < 0) | (columns.amount > MAX_AMOUNT))
     if bad.size:
-        row.index = int(given.row[bad[0]])
-        name = dictionaries.resources[int(given.resource[bad[0]])]
-        row.amount(int(given.amount[bad[0]]), f"{field}[{name!r}]")
+        row.index = int(columns.row[bad[0]])
+        name = dictionaries.resources[int(columns.resource[bad[0]])]
+        row.amount(int(columns.amount[bad[0]]), f"{field}[{name!r}]")
     place = {name: i for i, name in enumerate(dictionaries.canonical_resources)}
     # No node offers a resource that has no column.
-    column = np.array([place.get(name, -1) for name in dictionaries.resources], np.int64)[given.resource]
-    kept = column >= 0
+    column = np.array([place.get(name, -1) for name in dictionaries.resources], np.int64)[columns.resource]
+    has_column = column >= 0
     whole = np.zeros((len(rows), len(place)), np.int64)
-    whole[given.row[kept], column[kept]] = given.amount[kept]
+    whole[columns.row[has_column], column[has_column]] = columns.amount[has_column]
     return whole
 
 
 def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
-    found: list[Taints] = []
+    taint_sets: list[Taints] = []
     for row.index, message in enumerate(asking(messages)):
         taints = message.taints
-        found.append(tuple(sorted({_taint(row, one) for one in taints})) if taints else ())
-    return found
+        taint_sets.append(tuple(sorted({_taint(row, taint) for taint in taints})) if taints else ())
+    return taint_sets
 
 
 def _taint(row: Row, m: pb.Taint) -> TaintSpec:
@@ -169,13 +169,13 @@ def _taint(row: Row, m: pb.Taint) -> TaintSpec:
 
 
 def _rows_of_traits(row: Row, messages: Sequence[pb.Node]) -> list[NodeTraits]:
-    found: list[NodeTraits] = []
+    traits: list[NodeTraits] = []
     for row.index, message in enumerate(asking(messages)):
         if message.attach_limits or message.declared_features or message.HasField("volume_drivers"):
-            found.append(_traits(row, message))
+            traits.append(_traits(row, message))
         else:
-            found.append(NO_TRAITS)
-    return found
+            traits.append(NO_TRAITS)
+    return traits
 
 
 def _traits(row: Row, m: pb.Node) -> NodeTraits:
@@ -208,10 +208,10 @@ def check_names(messages: Sequence[pb.Node]) -> list[str]:
     """Return the names of nodes in the order of their rows; templates have none."""
     row = Row("nodes", ())
     names = [m.name for m in messages]
-    seen: dict[str, int] = {}
+    first_row: dict[str, int] = {}
     for row.index, name in enumerate(names):
-        if seen.setdefault(row.needed(name, "name"), row.index) != row.index:
-            row.refuse("name", f"{name!r} is also row {seen[name]}; give each node once")
+        if first_row.setdefault(row.needed(name, "name"), row.index) != row.index:
+            row.refuse("name", f"{name!r} is also row {first_row[name]}; give each node once")
     return names
 
 

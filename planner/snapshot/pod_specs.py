@@ -60,9 +60,9 @@ class _SpecRow(Row):
 
     def text(self, index: int, field: str) -> str:
         """Return the string of an index."""
-        found = super().text(index, field)
+        text = super().text(index, field)
         self.string_count = max(self.string_count, index + 1)
-        return found
+        return text
 
 
 class SpecsAsSent(NamedTuple):
@@ -87,24 +87,24 @@ class SpecReader:
     message; callers send most specs many times, in the same bytes. The result does not depend on it.
     """
 
-    def __init__(self, known: SpecsAsSent | None = None) -> None:
-        self.known = known or SpecsAsSent()
+    def __init__(self, as_sent: SpecsAsSent | None = None) -> None:
+        self.known = as_sent or SpecsAsSent()
 
     def read(
         self, messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]
     ) -> list[PodRequirements]:
         """Return one value for each row, in the order of the rows."""
-        known = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
+        as_sent = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
         row, specs, more = _SpecRow("pod_specs", strings), [], dict[bytes, PodRequirements]()
         for row.index, message in enumerate(asking(messages)):
             sent = message.SerializeToString(deterministic=True)
-            spec = known.specs.get(sent) or more.get(sent)
+            spec = as_sent.specs.get(sent) or more.get(sent)
             if spec is None:
                 spec = more[sent] = _pod_spec(row, message, resources)
             specs.append(spec)
-        if more or known is not self.known:
-            every = more if len(known.specs) + len(more) > _MOST_KEPT else {**known.specs, **more}
-            used = max(len(known.strings), row.string_count)
+        if more or as_sent is not self.known:
+            every = more if len(as_sent.specs) + len(more) > _MOST_KEPT else {**as_sent.specs, **more}
+            used = max(len(as_sent.strings), row.string_count)
             self.known = SpecsAsSent(tuple(strings[:used]), tuple(resources), every)
         return specs
 
@@ -140,39 +140,39 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
 
 def _pod_spec(row: _SpecRow, m: pb.PodSpec, resources: Sequence[str]) -> PodRequirements:
     """Read the fields that are set; `PodRequirements` has the defaults of the others."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field, value in m.ListFields():
         name = field.name
         read = read_requests(row, value, resources) if name == "requests" else _READ[name](row, value)
-        found[f"{name}_s" if name in _DURATIONS else name] = read
-    return PodRequirements(**found)
+        fields[f"{name}_s" if name in _DURATIONS else name] = read
+    return PodRequirements(**fields)
 
 
-def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
+def _sorted(items: Sequence[_Item]) -> tuple[_Item, ...]:
     """Return a set of values in canonical order; most sets have at most one."""
-    return tuple(sorted(set(found))) if len(found) > 1 else tuple(found)
+    return tuple(sorted(set(items))) if len(items) > 1 else tuple(items)
 
 
 def _toleration(row: _SpecRow, m: pb.Toleration) -> TolerationSpec:
     fields = m.key, m.operator, m.value, m.effect
-    known = row.tolerations.get(fields)
-    if known is None:
+    toleration = row.tolerations.get(fields)
+    if toleration is None:
         operator = row.code(m.operator, _TOLERATION_OPERATORS, "tolerations.operator")
-        known = row.tolerations[fields] = TolerationSpec(
+        toleration = row.tolerations[fields] = TolerationSpec(
             row.text(m.key, "tolerations.key"),
             operator or int(pb.TolerationOperator.EQUAL),
             row.text(m.value, "tolerations.value"),
             row.code(m.effect, _EFFECTS, "tolerations.effect"),
         )
-    return known
+    return toleration
 
 
 def _claims(row: _SpecRow, messages: Sequence[pb.PodClaim]) -> tuple[PodClaim, ...]:
-    sent = tuple([one.SerializeToString() for one in messages])
-    known = row.claims.get(sent)
-    if known is None:
-        known = row.claims[sent] = read_pod_claims(row, messages)
-    return known
+    sent = tuple([message.SerializeToString() for message in messages])
+    claims = row.claims.get(sent)
+    if claims is None:
+        claims = row.claims[sent] = read_pod_claims(row, messages)
+    return claims
 
 
 def _host_port(row: Row, m: pb.HostPort) -> HostPort:
@@ -221,12 +221,12 @@ def _texts(row: Row, indices: Iterable[int], field: str) -> tuple[str, ...]:
 _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "node_selector": lambda row, pairs: read_pairs(row, pairs, "node_selector"),
     "node_affinity": lambda row, terms: read_terms(row, terms, "node_affinity"),
-    "tolerations": lambda row, found: _sorted([_toleration(row, one) for one in found]),
-    "host_ports": lambda row, found: _sorted([_host_port(row, one) for one in found]),
+    "tolerations": lambda row, messages: _sorted([_toleration(row, message) for message in messages]),
+    "host_ports": lambda row, messages: _sorted([_host_port(row, message) for message in messages]),
     "pod_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_affinity") for term in terms]),
     "pod_anti_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_anti_affinity") for term in terms]),
     "preferred_pod_anti_affinity": lambda row, terms: tuple([_weighted_term(row, term) for term in terms]),
-    "topology_spread": lambda row, found: tuple([_spread(row, one) for one in found]),
+    "topology_spread": lambda row, messages: tuple([_spread(row, message) for message in messages]),
     "priority": lambda _, priority: priority,
     "scheduler_name": lambda row, index: row.text(index, "scheduler_name"),
     "restart_policy": lambda row, code: row.code(code, _RESTART_POLICIES, "restart_policy"),
@@ -291,12 +291,16 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
         return ()
     dictionary = read_dictionary(message.dictionary, _SLACK)
     row = Row(_SLACK_ROWS, dictionary.strings)
-    check_unique([one.object for one in message.requests], _SLACK_ROWS, "object")
-    found = []
-    for row.index, one in enumerate(asking(message.requests)):
-        row.needed(one.object, "object")
-        found.append(SlackRequest(one.object, one.problem) if one.problem else _slack_request(row, one, dictionary))
-    return tuple(sorted(found, key=lambda one: one.object))
+    check_unique([request.object for request in message.requests], _SLACK_ROWS, "object")
+    requests = []
+    for row.index, request in enumerate(asking(message.requests)):
+        row.needed(request.object, "object")
+        requests.append(
+            SlackRequest(request.object, request.problem)
+            if request.problem
+            else _slack_request(row, request, dictionary)
+        )
+    return tuple(sorted(requests, key=lambda row: row.object))
 
 
 def read_capacity_requests(message: pb.CapacityRequests) -> tuple[CapacityRequest, ...]:
@@ -305,11 +309,11 @@ def read_capacity_requests(message: pb.CapacityRequests) -> tuple[CapacityReques
         return ()
     dictionary = read_dictionary(message.dictionary, _CAPACITY)
     row = Row(_CAPACITY_ROWS, dictionary.strings)
-    check_unique([f"{one.namespace}/{one.name}" for one in message.requests], _CAPACITY_ROWS, "name")
-    found = []
-    for row.index, one in enumerate(asking(message.requests)):
-        found.append(_capacity_request(row, one, dictionary))
-    return tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
+    check_unique([f"{request.namespace}/{request.name}" for request in message.requests], _CAPACITY_ROWS, "name")
+    requests = []
+    for row.index, request in enumerate(asking(message.requests)):
+        requests.append(_capacity_request(row, request, dictionary))
+    return tuple(sorted(requests, key=lambda row: (row.namespace, row.name)))
 
 
 def read_dictionary(message: pb.PodDictionary, table: str) -> RequestDictionary:
@@ -323,25 +327,25 @@ def read_dictionary(message: pb.PodDictionary, table: str) -> RequestDictionary:
         raise SnapshotError(f"{table}.dictionary.{error.table}", error.row, error.field, error.problem) from None
 
 
-def _slack_request(row: Row, one: pb.SlackRequest, dictionary: RequestDictionary) -> SlackRequest:
+def _slack_request(row: Row, message: pb.SlackRequest, dictionary: RequestDictionary) -> SlackRequest:
     return SlackRequest(
-        object=one.object,
-        namespace=row.name(one.namespace, "namespace"),
-        spec=spec_of(row, one.spec, dictionary),
-        labels=labels_of(row, one.label_set, dictionary),
-        scale=_given(row, one, "scale"),
-        amount=one.amount,
-        replicas=_given(row, one, "replicas"),
-        percentage=_given(row, one, "percentage"),
-        limits=_limits(row, one.limits, dictionary.resources),
-        is_gang=one.is_gang,
-        topology_key=row.text(one.topology_key, "topology_key") if one.is_gang else "",
+        object=message.object,
+        namespace=row.name(message.namespace, "namespace"),
+        spec=spec_of(row, message.spec, dictionary),
+        labels=labels_of(row, message.label_set, dictionary),
+        scale=_given(row, message, "scale"),
+        amount=message.amount,
+        replicas=_given(row, message, "replicas"),
+        percentage=_given(row, message, "percentage"),
+        limits=_limits(row, message.limits, dictionary.resources),
+        is_gang=message.is_gang,
+        topology_key=row.text(message.topology_key, "topology_key") if message.is_gang else "",
     )
 
 
-def _given(row: Row, one: pb.SlackRequest, field: str) -> int:
+def _given(row: Row, message: pb.SlackRequest, field: str) -> int:
     """Return an optional count, -1 = not given."""
-    return row.at_least(getattr(one, field), 0, field) if one.HasField(field) else -1  # type: ignore[arg-type]
+    return row.at_least(getattr(message, field), 0, field) if message.HasField(field) else -1  # type: ignore[arg-type]
 
 
 def spec_of(row: Row, spec: int, dictionary: RequestDictionary) -> PodRequirements:
@@ -365,38 +369,40 @@ def labels_of(row: Row, label_set: int, dictionary: RequestDictionary) -> tuple[
 
 
 def _limits(row: Row, limits: Sequence[pb.ResourceAmount], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    found: dict[str, int] = {}
-    for one in limits:
-        if not 0 <= one.resource < len(resources):
-            row.refuse("limits.resource", f"{one.resource} is not an index into the resources beside it")
-        found[resources[one.resource]] = row.amount(one.amount, "limits.amount")
-    return tuple(sorted(found.items()))
+    limits_: dict[str, int] = {}
+    for limit in limits:
+        if not 0 <= limit.resource < len(resources):
+            row.refuse("limits.resource", f"{limit.resource} is not an index into the resources beside it")
+        limits_[resources[limit.resource]] = row.amount(limit.amount, "limits.amount")
+    return tuple(sorted(limits_.items()))
 
 
-def _capacity_request(row: Row, one: pb.CapacityRequest, dictionary: RequestDictionary) -> CapacityRequest:
-    if not one.problem and not one.pod_sets:
+def _capacity_request(row: Row, message: pb.CapacityRequest, dictionary: RequestDictionary) -> CapacityRequest:
+    if not message.problem and not message.pod_sets:
         row.refuse("pod_sets", "it is empty; give at least one set, or the problem")
-    if len(one.pod_sets) > MOST_SETS:
-        row.refuse("pod_sets", f"there are {len(one.pod_sets)}; give at most {MOST_SETS}")
+    if len(message.pod_sets) > MOST_SETS:
+        row.refuse("pod_sets", f"there are {len(message.pod_sets)}; give at most {MOST_SETS}")
     return CapacityRequest(
-        namespace=row.name(one.namespace, "namespace"),
-        name=row.name(one.name, "name"),
-        uid=one.uid,
-        created_s=row.time_s(one, "create_time"),
-        class_name=row.needed(one.class_name, "class_name"),
-        problem=one.problem,
-        pod_sets=() if one.problem else tuple([_pod_set(row, each, dictionary) for each in one.pod_sets]),
-        max_seek_s=row.seconds(one.max_seek_time, "max_seek_time", 1) if one.HasField("max_seek_time") else 0,
-        no_retry=one.no_retry,
-        processor_instance=one.processor_instance,
-        provisioned_s=row.time_s(one, "provision_time"),
-        failed=one.failed,
-        booking_expired=one.booking_expired,
-        capacity_revoked=one.capacity_revoked,
+        namespace=row.name(message.namespace, "namespace"),
+        name=row.name(message.name, "name"),
+        uid=message.uid,
+        created_s=row.time_s(message, "create_time"),
+        class_name=row.needed(message.class_name, "class_name"),
+        problem=message.problem,
+        pod_sets=() if message.problem else tuple([_pod_set(row, each, dictionary) for each in message.pod_sets]),
+        max_seek_s=row.seconds(message.max_seek_time, "max_seek_time", 1) if message.HasField("max_seek_time") else 0,
+        no_retry=message.no_retry,
+        processor_instance=message.processor_instance,
+        provisioned_s=row.time_s(message, "provision_time"),
+        failed=message.failed,
+        booking_expired=message.booking_expired,
+        capacity_revoked=message.capacity_revoked,
     )
 
 
-def _pod_set(row: Row, one: pb.CapacityPodSet, dictionary: RequestDictionary) -> CapacityPodSet:
-    if not 1 <= one.count <= MOST_PODS:
-        row.refuse("pod_sets.count", f"{one.count} is not a number of pods; use 1 to {MOST_PODS}")
-    return CapacityPodSet(spec_of(row, one.spec, dictionary), labels_of(row, one.label_set, dictionary), one.count)
+def _pod_set(row: Row, message: pb.CapacityPodSet, dictionary: RequestDictionary) -> CapacityPodSet:
+    if not 1 <= message.count <= MOST_PODS:
+        row.refuse("pod_sets.count", f"{message.count} is not a number of pods; use 1 to {MOST_PODS}")
+    return CapacityPodSet(
+        spec_of(row, message.spec, dictionary), labels_of(row, message.label_set, dictionary), message.count
+    )

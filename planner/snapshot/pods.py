@@ -103,9 +103,9 @@ def read_pod_groups(
 ) -> tuple[PodGroup, ...]:
     """Return the groups sorted by (namespace, name). pod_of : reads a pod template."""
     row = Row(_TABLE, strings)
-    found = [_pod_group(row, index, m, pod_of) for index, m in enumerate(asking(messages))]
-    check_unique([one[:2] for one in found], _TABLE, "name")
-    return tuple(sorted(found, key=lambda one: one[:2]))
+    groups = [_pod_group(row, index, m, pod_of) for index, m in enumerate(asking(messages))]
+    check_unique([row[:2] for row in groups], _TABLE, "name")
+    return tuple(sorted(groups, key=lambda row: row[:2]))
 
 
 def _pod_group(row: Row, index: int, m: pb.PodGroup, pod_of: Callable[[Row, pb.TemplatePod], TemplatePod]) -> PodGroup:

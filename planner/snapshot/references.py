@@ -31,21 +31,23 @@ def take_or(values: NDArray[N], row: NDArray[np.signedinteger[Any]], otherwise: 
     """
     extended = np.empty(len(values) + 2, values.dtype)
     extended[:-2], extended[-2:] = values, otherwise
-    taken: NDArray[N] = extended[row]
-    return taken
+    column: NDArray[N] = extended[row]
+    return column
 
 
-def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:
+def resolve(target: Int32, names: Sequence[str], row_of_name: Mapping[str, int]) -> tuple[Int32, Dangling]:
     """Return (index into the table, NONE for the name "", MISSING for a missing one; the dangling references).
 
-    target : int32[P] into `names`, which may repeat; known : name to index.
+    target : int32[P] into `names`, which may repeat; row_of_name : name to index.
     """
     lookup = np.full(len(names), NONE, np.int32)
     used = np.zeros(len(names), np.bool_)
     used[target] = True
     rows = np.flatnonzero(used)
     texts = [names[i] for i in rows.tolist()]
-    lookup[rows] = np.fromiter((known.get(text, MISSING) if text else NONE for text in texts), np.int32, len(texts))
+    lookup[rows] = np.fromiter(
+        (row_of_name.get(text, MISSING) if text else NONE for text in texts), np.int32, len(texts)
+    )
     column = lookup[target]
     missing = np.flatnonzero(column == MISSING).astype(np.int32)
     return column, dangling(missing, target[missing], names)
@@ -61,13 +63,13 @@ def dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
     return Dangling(rows, ranks[inverse].astype(np.int32).reshape(-1), tuple(order))
 
 
-def unresolve(column: Int32, known: Sequence[str], dangling: Dangling) -> tuple[Int32, list[str]]:
-    """Undo `resolve`: return (int32[P] into names; names: the known ones, the missing ones, ""). column : int32[P] into
-    `known`, NONE or MISSING.
+def unresolve(column: Int32, names_of_rows: Sequence[str], dangling: Dangling) -> tuple[Int32, list[str]]:
+    """Undo `resolve`: return (int32[P] into names; names: those of rows, the missing ones, ""). column : int32[P] into
+    `names_of_rows`, NONE or MISSING.
     """
-    names = [*known, *dangling.names, ""]
+    names = [*names_of_rows, *dangling.names, ""]
     target = np.where(column == NONE, np.int32(len(names) - 1), column)
-    target[dangling.row] = dangling.name + np.int32(len(known))
+    target[dangling.row] = dangling.name + np.int32(len(names_of_rows))
     return target, names
 
 
@@ -82,19 +84,19 @@ class Followed(NamedTuple):
     names: list[str]
 
 
-def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping[str, int]) -> Followed:
-    """Convert a column : int32[P] to the numbers of the table that replaces its own. Cost: vectorised over rows. before
-    : the names of the old table; lacks : the old table's missing references; known : the new table's numbers by name,
-    in ascending order of both.
+def follow(column: Int32, before: Sequence[str], lacks: Dangling, row_of_name: Mapping[str, int]) -> Followed:
+    """Convert a column : int32[P] to the numbers of the table that replaces its own. before : the names of the old
+    table; lacks : the old table's missing references; row_of_name : the new table's numbers by name, in ascending order
+    of both. Vectorised.
     """
     # In most cases the table has the same rows as before.
-    is_same = len(before) == len(known) and all(map(eq, before, known))
-    found = np.fromiter((known.get(name, MISSING) for name in lacks.names), np.int32, len(lacks.names))
+    is_same = len(before) == len(row_of_name) and all(map(eq, before, row_of_name))
+    new_rows = np.fromiter((row_of_name.get(name, MISSING) for name in lacks.names), np.int32, len(lacks.names))
     # The column also holds NONE and MISSING, which index from the end.
-    moved = column if is_same else _looked_up(column, before, known)
-    if (found != MISSING).any():
+    moved = column if is_same else _looked_up(column, before, row_of_name)
+    if (new_rows != MISSING).any():
         moved = moved.copy()
-        moved[lacks.row] = found[lacks.name]
+        moved[lacks.row] = new_rows[lacks.name]
     rows = np.flatnonzero(moved == MISSING).astype(np.int32)
     target = column[rows]
     lacked = target == MISSING
@@ -102,9 +104,9 @@ def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping
     return Followed(moved, rows, target, [*before, *lacks.names])
 
 
-def _looked_up(column: Int32, before: Sequence[str], known: Mapping[str, int]) -> Int32:
-    """Return a column in the numbers of another table. before : the names of its own; known : the other's numbers."""
-    lookup = np.fromiter((known.get(name, MISSING) for name in before), np.int32, len(before))
+def _looked_up(column: Int32, before: Sequence[str], row_of_name: Mapping[str, int]) -> Int32:
+    """Return a column in the numbers of another table. before : the names of its own; row_of_name : of the other."""
+    lookup = np.fromiter((row_of_name.get(name, MISSING) for name in before), np.int32, len(before))
     return column if is_identity(lookup) else np.append(lookup, np.array((MISSING, NONE), np.int32))[column]
 
 

@@ -82,7 +82,7 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
     """Return (group, row) sorted by id. `template` is the rank among the groups that have one, or -1."""
     check_unique([m.id for m in messages], "node_groups", "id")
     row = Row("node_groups", strings)
-    found = []
+    groups = []
     template = 0
     for row.index in sorted(range(len(messages)), key=lambda i: messages[i].id):
         m = messages[row.index]
@@ -102,8 +102,8 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
             row.time_ns(m, "last_failure_time"),
         )
         template += has_template
-        found.append((group, row.index))
-    return found
+        groups.append((group, row.index))
+    return groups
 
 
 def read_daemonset_pods(
@@ -130,16 +130,16 @@ def read_requests(
     row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequence[str], field: str = "requests"
 ) -> tuple[tuple[str, int], ...]:
     """Return amounts by resource name, sorted, without zero amounts. field : of the row."""
-    found: dict[str, int] = {}
+    requests: dict[str, int] = {}
     for message in messages:
         index = message.resource
         if not 0 <= index < len(resources):
             row.refuse(f"{field}.resource", f"{index} is not an index into resources; there are {len(resources)}")
         name = resources[index]
-        if name in found:
+        if name in requests:
             row.refuse(f"{field}.resource", f"{name!r} is given twice; give each resource once")
-        found[name] = row.amount(message.amount, f"{field}.amount")
-    return tuple(sorted([item for item in found.items() if item[1]]))
+        requests[name] = row.amount(message.amount, f"{field}.amount")
+    return tuple(sorted([item for item in requests.items() if item[1]]))
 
 
 def read_owners(
@@ -150,11 +150,11 @@ def read_owners(
 ) -> tuple[Owner, ...]:
     """Return owners sorted by uid. pod_of : reads the pod template of a DaemonSet."""
     row = Row("owners", strings)
-    found = []
+    owners = []
     for row.index, m in enumerate(asking(messages)):
         desired = m.desired_replicas if m.HasField("desired_replicas") else None
         current = m.current_replicas if m.HasField("current_replicas") else None
-        found.append(
+        owners.append(
             Owner(
                 row.needed(m.uid, "uid"),
                 row.needed(m.kind, "kind"),
@@ -170,29 +170,29 @@ def read_owners(
                 read_requests(row, m.pod_requests, resources, "pod_requests"),
             )
         )
-    check_unique([owner.uid for owner in found], "owners", "uid")
-    found.sort(key=lambda owner: owner.uid)
-    return tuple(found)
+    check_unique([owner.uid for owner in owners], "owners", "uid")
+    owners.sort(key=lambda owner: owner.uid)
+    return tuple(owners)
 
 
 def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[str]) -> tuple[DisruptionBudget, ...]:
     """Return budgets sorted by (namespace, name)."""
     row = Row("pod_disruption_budgets", strings)
-    found = []
+    budgets = []
     for row.index, m in enumerate(asking(messages)):
-        found.append(_budget(row, m))
-    check_unique([(one.namespace, one.name) for one in found], "pod_disruption_budgets", "name")
-    found.sort(key=lambda one: (one.namespace, one.name))
-    return tuple(found)
+        budgets.append(_budget(row, m))
+    check_unique([(row.namespace, row.name) for row in budgets], "pod_disruption_budgets", "name")
+    budgets.sort(key=lambda row: (row.namespace, row.name))
+    return tuple(budgets)
 
 
 def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
-    status, known = m.status, m.HasField("status")
+    status, has_status = m.status, m.HasField("status")
     return DisruptionBudget(
         row.name(m.namespace, "namespace"),
         row.name(m.name, "name"),
         read_selector(row, m.selector, "selector") if m.HasField("selector") else None,
-        row.at_least(status.disruptions_allowed, 0, "status.disruptions_allowed") if known else UNKNOWN_COUNT,
+        row.at_least(status.disruptions_allowed, 0, "status.disruptions_allowed") if has_status else UNKNOWN_COUNT,
         row.at_least(status.current_healthy, 0, "status.current_healthy"),
         row.at_least(status.desired_healthy, 0, "status.desired_healthy"),
         row.at_least(status.expected_pods, 0, "status.expected_pods"),
@@ -207,30 +207,30 @@ def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
 def read_namespaces(messages: Sequence[pb.Namespace], sizes: DictionarySizes) -> list[tuple[str, int]]:
     """Return (name, label set as numbered by the message), sorted by name."""
     row = Row("namespaces", ())
-    found = []
+    namespaces = []
     for row.index, m in enumerate(asking(messages)):
-        found.append((row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")))
-    check_unique([name for name, _ in found], "namespaces", "name")
-    return sorted(found)
+        namespaces.append((row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")))
+    check_unique([name for name, _ in namespaces], "namespaces", "name")
+    return sorted(namespaces)
 
 
 def read_deletions(messages: Sequence[pb.DeletionInProgress]) -> tuple[DeletionInProgress, ...]:
     """Return deletions sorted by node."""
     row = Row("actuation_status.deletions", ())
-    found = []
+    deletions = []
     for row.index, m in enumerate(asking(messages)):
         start_ns = row.time_ns(m, "start_time")
-        found.append(DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, start_ns))
-    check_unique([one.node for one in found], row.table, "node")
-    return tuple(sorted(found))
+        deletions.append(DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, start_ns))
+    check_unique([row.node for row in deletions], row.table, "node")
+    return tuple(sorted(deletions))
 
 
 def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes) -> list[RecentEviction]:
     """Return evictions sorted by (namespace, name, uid); spec and label set as the message numbers them."""
     row = Row("actuation_status.recent_evictions", ())
-    found = []
+    evictions = []
     for row.index, m in enumerate(asking(messages)):
-        found.append(
+        evictions.append(
             RecentEviction(
                 row.name(m.namespace, "namespace"),
                 row.name(m.name, "name"),
@@ -241,8 +241,8 @@ def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes
                 row.time_ns(m, "evict_time"),
             )
         )
-    check_unique([one[:3] for one in found], row.table, "uid")
-    return sorted(found, key=lambda one: one[:3])
+    check_unique([row[:3] for row in evictions], row.table, "uid")
+    return sorted(evictions, key=lambda row: row[:3])
 
 
 def _index(row: Row, value: int, size: int, field: str) -> int:

@@ -65,9 +65,9 @@ def complete(draft: Snapshot, base: Snapshot | None = None) -> Snapshot:
     return snapshot
 
 
-def _shares(one: Snapshot, other: Snapshot, fields: Sequence[str]) -> bool:
+def _shares(snapshot: Snapshot, other: Snapshot, fields: Sequence[str]) -> bool:
     """Return whether two snapshots have the same objects in some fields, columns with a dot."""
-    return all(attrgetter(field)(one) is attrgetter(field)(other) for field in fields)
+    return all(attrgetter(field)(snapshot) is attrgetter(field)(other) for field in fields)
 
 
 def _renumber(used: Bool) -> Int32:
@@ -91,14 +91,22 @@ def _drop_volumes(s: Snapshot) -> Snapshot:
 
 
 def _drop_specs(s: Snapshot) -> Snapshot:
-    used = _mask(len(s.specs), [s.pods.spec, [one.spec for one in s.recent_evictions if one.spec >= 0]])
+    used = _mask(
+        len(s.specs),
+        [s.pods.spec, [recent_eviction.spec for recent_eviction in s.recent_evictions if recent_eviction.spec >= 0]],
+    )
     if used.all():
         return s
     new = _renumber(used)
     return s._replace(
         specs=tuple([spec for spec, keep in zip(s.specs, used.tolist(), strict=True) if keep]),
         pods=s.pods._replace(spec=new[s.pods.spec]),
-        recent_evictions=tuple([one._replace(spec=spec_in(new, one.spec)) for one in s.recent_evictions]),
+        recent_evictions=tuple(
+            [
+                recent_eviction._replace(spec=spec_in(new, recent_eviction.spec))
+                for recent_eviction in s.recent_evictions
+            ]
+        ),
     )
 
 
@@ -108,7 +116,7 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
         s.nodes.label_set,
         s.templates.label_set,
         [0, *(label_set for _, label_set in s.namespaces)],
-        [one.label_set for one in s.recent_evictions],
+        [recent_eviction.label_set for recent_eviction in s.recent_evictions],
     ]
     sets = s.label_sets
     used = _mask(len(sets.offsets) - 1, rows)
@@ -116,14 +124,19 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
         return s
     new, sizes = _renumber(used), np.diff(sets.offsets)
     entries = np.repeat(used, sizes)
-    kept = LabelSets(offsets_of(sizes[used]).astype(np.int32), sets.keys[entries], sets.values[entries])
+    label_sets = LabelSets(offsets_of(sizes[used]).astype(np.int32), sets.keys[entries], sets.values[entries])
     return s._replace(
-        label_sets=kept,
+        label_sets=label_sets,
         pods=s.pods._replace(label_set=new[s.pods.label_set]),
         nodes=s.nodes._replace(label_set=new[s.nodes.label_set]),
         templates=s.templates._replace(label_set=new[s.templates.label_set]),
         namespaces=tuple([(name, int(new[label_set])) for name, label_set in s.namespaces]),
-        recent_evictions=tuple([one._replace(label_set=int(new[one.label_set])) for one in s.recent_evictions]),
+        recent_evictions=tuple(
+            [
+                recent_eviction._replace(label_set=int(new[recent_eviction.label_set]))
+                for recent_eviction in s.recent_evictions
+            ]
+        ),
     )
 
 
@@ -161,15 +174,15 @@ def _drop_resources(s: Snapshot) -> Snapshot:
     used |= np.array([name in wanted for name in s.resources])
     if used.all():
         return s
-    kept = np.flatnonzero(used)
+    columns = np.flatnonzero(used)
     nodes, templates = (
         table._replace(
-            allocatable=np.ascontiguousarray(table.allocatable[:, kept]),
-            capacity=np.ascontiguousarray(table.capacity[:, kept]),
+            allocatable=np.ascontiguousarray(table.allocatable[:, columns]),
+            capacity=np.ascontiguousarray(table.capacity[:, columns]),
         )
         for table in (s.nodes, s.templates)
     )
-    return s._replace(resources=tuple([s.resources[i] for i in kept]), nodes=nodes, templates=templates)
+    return s._replace(resources=tuple([s.resources[i] for i in columns]), nodes=nodes, templates=templates)
 
 
 def _check_volumes(s: Snapshot) -> Snapshot:
@@ -189,9 +202,9 @@ def _check_sizes(s: Snapshot) -> Snapshot:
 def _check_totals(s: Snapshot) -> Snapshot:
     """Return the same snapshot. Refuses amounts whose sum does not fit int64."""
     pods = np.bincount(s.pods.spec, minlength=len(s.specs)).tolist()
-    for one in s.recent_evictions:
-        if one.spec >= 0:
-            pods[one.spec] += 1
+    for recent_eviction in s.recent_evictions:
+        if recent_eviction.spec >= 0:
+            pods[recent_eviction.spec] += 1
     requested = dict.fromkeys(s.resources, 0)
     for spec, count in zip(s.specs, pods, strict=True):
         for name, amount in spec.requests:
@@ -241,14 +254,14 @@ def compute_uncached(path: str, value: object) -> bytes:  # noqa: ARG001
     return digest_of(value)
 
 
-def digest(snapshot: Snapshot, kept: Kept = compute_uncached) -> str:
+def digest(snapshot: Snapshot, field_digest: Kept = compute_uncached) -> str:
     """Return 32 hex digits over all fields but `version`: a digest of the digests of the fields, each under its path.
 
-    kept : returns the digest of one field, cached or computed.
+    field_digest : returns the digest of one field, cached or computed.
     """
     sink = sha256()
     for path, value in _fields(snapshot, ""):
-        sink.update(encoded((path, kept(path, value))))
+        sink.update(encoded((path, field_digest(path, value))))
     return str(sink.hexdigest())[:32]
 
 
@@ -285,12 +298,12 @@ def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
     """
     if column.size < _WORTH_NARROWING or column.dtype.kind not in "iu":
         return column
-    least, most = column.min(), column.max()
-    if least == most:
+    least, largest = column.min(), column.max()
+    if least == largest:
         return column.reshape(-1)[:1]
-    if column.dtype.itemsize > 2 and least >= np.iinfo(np.int16).min and most <= np.iinfo(np.int16).max:
+    if column.dtype.itemsize > 2 and least >= np.iinfo(np.int16).min and largest <= np.iinfo(np.int16).max:
         return column.astype(np.int16)
-    if column.dtype.itemsize > 4 and least >= np.iinfo(np.int32).min and most <= np.iinfo(np.int32).max:
+    if column.dtype.itemsize > 4 and least >= np.iinfo(np.int32).min and largest <= np.iinfo(np.int32).max:
         return column.astype(np.int32)
     return column
 
@@ -310,8 +323,8 @@ def _share(old: Any, new: Any) -> Any:
     if isinstance(new, np.ndarray):
         return old if _equal(old, new) else new
     if hasattr(new, "_fields"):
-        fields = [_share(one, other) for one, other in zip(old, new, strict=True)]
-        same = all(one is other for one, other in zip(fields, old, strict=True))
+        fields = [_share(before, other) for before, other in zip(old, new, strict=True)]
+        same = all(field is other for field, other in zip(fields, old, strict=True))
         return old if same else type(new)._make(fields)
     # Tuples compare by identity first: a row that the delta does not touch costs one pointer comparison.
     return old if type(old) is type(new) and old == new else new

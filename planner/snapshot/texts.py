@@ -31,8 +31,8 @@ def find_pods(snapshot: Snapshot, keys: Sequence[str]) -> tuple[Int64, Bool]:
     """
     split = [key.partition("/") for key in keys]
     names = [name.encode() for _, _, name in split]
-    rank = {namespace: string_index(snapshot.strings, namespace) for namespace in {one[0] for one in split}}
-    namespace = np.fromiter((rank[one[0]] for one in split), np.int32, len(keys))
+    rank = {namespace: string_index(snapshot.strings, namespace) for namespace in {parts[0] for parts in split}}
+    namespace = np.fromiter((rank[parts[0]] for parts in split), np.int32, len(keys))
     sizes = np.fromiter(map(len, names), np.int32, len(keys))
     wanted = kernels.Keys(namespace, np.frombuffer(b"".join(names), np.uint8).copy(), offsets_of(sizes))
     return locate(keys_of(snapshot, snapshot.pods.namespace), wanted)
@@ -46,9 +46,9 @@ def keys_of(snapshot: Snapshot, namespace: Int32) -> kernels.Keys:
 def locate(keys: kernels.Keys, wanted: kernels.Keys) -> tuple[Int64, Bool]:
     """Return (first row not smaller than each wanted key : int64[C], whether it is equal : bool[C])."""
     count = len(wanted.namespace)
-    position, found = np.empty(count, np.int64), np.empty(count, np.bool_)
-    kernels.locate(keys, wanted, position, found)
-    return position, found
+    position, is_there = np.empty(count, np.int64), np.empty(count, np.bool_)
+    kernels.locate(keys, wanted, position, is_there)
+    return position, is_there
 
 
 class TextColumn:

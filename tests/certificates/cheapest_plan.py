@@ -28,9 +28,9 @@ def offences(asked: Any, plan: Any) -> list[str]:
             in_zone[:, asked.zone[group]] += fill * nodes
     if (in_zone > asked.zone_most).any():
         found.append("a zone has more pods of a class than it may have")
-    if (nodes_of > asked.most).any():
+    if (nodes_of > asked.max_nodes).any():
         found.append("a group has more nodes than it may have")
-    if (planned + plan.left != asked.pods).any() or (plan.left < 0).any():
+    if (planned + plan.unplaced != asked.pods).any() or (plan.unplaced < 0).any():
         found.append("pods planned and pods left are not the pods asked for")
     if not np.isclose(plan.price, np.nansum(asked.price * nodes_of)):
         found.append(f"price {plan.price} is not that of the nodes")

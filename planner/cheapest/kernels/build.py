@@ -115,13 +115,13 @@ def cheapest_holder(state: FillState, groups: Int32, group: int) -> int:
 
 
 @inner_kernel
-def append_nodes(state: FillState, groups: Int32, group: int, most: int, batches: Batches) -> None:
-    """Append as many nodes, up to `most`, as can be filled like state.best; lower remaining.
+def append_nodes(state: FillState, groups: Int32, group: int, limit: int, batches: Batches) -> None:
+    """Append as many nodes, up to `limit`, as can be filled like state.best; lower remaining.
 
     They belong to the group, or to a cheaper one in `groups` : int32[H] that holds as much.
     """
     group = cheapest_holder(state, groups, group)
-    zone, nodes = state.zone[group], min(state.nodes[group], most)
+    zone, nodes = state.zone[group], min(state.nodes[group], limit)
     for at in range(state.numbers[0]):
         of_class = widened(state.considered[at])
         pods = state.best[of_class]

@@ -77,7 +77,7 @@ def plan_fill(
     master: MasterProblem,
     pricing: PricingState,
     fill: int,
-    most: int,
+    limit: int,
     batches: Batches,
 ) -> None:
     """Plan nodes with a fill of the programme, as long as its pods and nodes of its group are left."""
@@ -91,5 +91,5 @@ def plan_fill(
     add_pods(state, pricing.value, group, 0)
     save_best(state)
     if state.nodes[group] > 0:
-        append_nodes(state, pricing.groups, group, most, batches)
+        append_nodes(state, pricing.groups, group, limit, batches)
         consider_remaining(state)

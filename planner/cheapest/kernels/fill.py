@@ -63,11 +63,11 @@ def consider_remaining(state: FillState) -> None:
 @inlined_kernel
 def pods_allowed(state: FillState, group: int, of_class: int) -> int:
     """Return how many more pods of a class the current node may have, regardless of its room."""
-    most = min(state.pods[of_class], state.per_node[of_class])
+    allowed = min(state.pods[of_class], state.per_node[of_class])
     zone = state.zone[group]
     if zone >= 0:
-        most = min(most, state.zone_pods[of_class, zone])
-    return int(most - state.fill[of_class])
+        allowed = min(allowed, state.zone_pods[of_class, zone])
+    return int(allowed - state.fill[of_class])
 
 
 @inlined_kernel
@@ -82,12 +82,12 @@ def one_fits(state: FillState, group: int, of_class: int) -> bool:
 @inlined_kernel
 def pods_that_fit(state: FillState, group: int, of_class: int) -> int:
     """Return how many more pods of a class the current node takes."""
-    most = pods_allowed(state, group, of_class)
+    count = pods_allowed(state, group, of_class)
     for resource in range(len(state.free)):
         takes = state.demand[of_class, resource]
         if takes > 0:
-            most = min(most, state.free[resource] // takes)
-    return int(most)
+            count = min(count, state.free[resource] // takes)
+    return int(count)
 
 
 @inlined_kernel
@@ -189,10 +189,10 @@ def without(state: FillState, value: Float64, group: int, out: int) -> float:
         of_class = widened(state.considered[at])
         if state.best[of_class] > 0:
             put_pods(state, of_class, state.best[of_class] - (1 if of_class == out else 0))
-    left = state.pods[out]
+    amount = state.pods[out]
     state.pods[out] = state.fill[out]
     worth = add_pods(state, value, group, 0)
-    state.pods[out] = left
+    state.pods[out] = amount
     return float(worth + add_pods(state, value, group, 0) - value[out])
 
 

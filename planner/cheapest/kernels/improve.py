@@ -20,14 +20,14 @@ from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 class RuinRecreateScratch(NamedTuple):
     """Scratch.
 
-    value : float64[C]; cost, ratio : float64[H]; taken : int64[MOST_TAKEN] batches from which a node was taken;
+    value : float64[C]; cost, ratio : float64[H]; batches_out : int64[MOST_TAKEN] batches from which a node was taken;
     number : int64[2] last of the sequence, and how many tries are left
     """
 
     value: Float64
     cost: Float64
     ratio: Float64
-    taken: Int64
+    batches_out: Int64
     number: Int64
 
 
@@ -41,7 +41,7 @@ def next_number(ruin: RuinRecreateScratch, below: int) -> int:
 @inner_kernel
 def worth_less(state: FillState, pricing: PricingState, batches: Batches, first: int, second: int) -> int:
     """Return which of two batches has nodes worth less for their price, the first of equals."""
-    found, ratio = first, 0.0
+    worst, ratio = first, 0.0
     for number in range(2):
         batch = first if number == 0 else second
         worth = 0.0
@@ -49,8 +49,8 @@ def worth_less(state: FillState, pricing: PricingState, batches: Batches, first:
             worth += pricing.value[batches.classes[at]] * batches.pods[at]
         its = worth / state.cost[batches.group[batch]]
         if number == 0 or its < ratio:
-            found, ratio = batch, its
-    return found
+            worst, ratio = batch, its
+    return worst
 
 
 @inner_kernel
@@ -68,10 +68,10 @@ def move_node(state: FillState, batches: Batches, batch: int, by: int) -> None:
 
 @inner_kernel
 def take_out(state: FillState, pricing: PricingState, ruin: RuinRecreateScratch, batches: Batches) -> float:
-    """Take out some nodes; return their cost. trial.taken names their batches, ended by -1."""
+    """Take out some nodes; return their cost. trial.batches_out names their batches, ended by -1."""
     count, cost = FEWEST_TAKEN + next_number(ruin, MOST_TAKEN - FEWEST_TAKEN), 0.0
     for number in range(MOST_TAKEN):
-        ruin.taken[number] = -1
+        ruin.batches_out[number] = -1
     for number in range(count):
         first = next_number(ruin, int(batches.counts[0]))
         second = next_number(ruin, int(batches.counts[0]))
@@ -80,7 +80,7 @@ def take_out(state: FillState, pricing: PricingState, ruin: RuinRecreateScratch,
             batch = first if batches.nodes[first] > 0 else second
         if batches.nodes[batch] > 0:
             move_node(state, batches, batch, -1)
-            ruin.taken[number] = batch
+            ruin.batches_out[number] = batch
             cost += state.cost[batches.group[batch]]
     return cost
 
@@ -94,8 +94,8 @@ def undo(state: FillState, ruin: RuinRecreateScratch, batches: Batches, before: 
     batches.counts[0] = before
     batches.counts[1] = batches.offsets[before]
     for number in range(MOST_TAKEN):
-        if ruin.taken[number] >= 0:
-            move_node(state, batches, widened(ruin.taken[number]), 1)
+        if ruin.batches_out[number] >= 0:
+            move_node(state, batches, widened(ruin.batches_out[number]), 1)
 
 
 @inner_kernel
@@ -143,12 +143,12 @@ def improve(
             return better
         cost = take_out(state, pricing, ruin, batches)
         plan_again(state, pricing, groups, ruin, batches)
-        left = 0
+        unplaced = 0
         for of_class in range(len(state.pods)):
-            left += state.pods[of_class]
+            unplaced += state.pods[of_class]
         for batch in range(before, batches.counts[0]):
             cost -= batches.nodes[batch] * state.cost[batches.group[batch]]
-        if left > 0 or cost < -TOLERANCE:
+        if unplaced > 0 or cost < -TOLERANCE:
             undo(state, ruin, batches, widened(before))
         elif cost > TOLERANCE:
             better += 1

@@ -124,13 +124,13 @@ def pivot(master: MasterProblem, leaving: int, entering: int, reduced: float) ->
 
 
 @kernel
-def solve(master: MasterProblem, most: int) -> int:
-    """Make at most the given number of steps of the primal simplex method from levels >= 0; return how
+def solve(master: MasterProblem, limit: int) -> int:
+    """Make at limit the given number of steps of the primal simplex method from levels >= 0; return how
     many were made.
     """
     compute_duals(master)
     rows, classes = len(master.bound), master.classes[0]
-    for steps in range(most):
+    for steps in range(limit):
         entering, least = -1, -TOLERANCE * 1e3
         for column in range(classes, columns(master)):
             if not master.basic[column]:
@@ -149,4 +149,4 @@ def solve(master: MasterProblem, most: int) -> int:
         if leaving < 0:
             return steps
         pivot(master, leaving, entering, least)
-    return most
+    return limit

@@ -74,27 +74,27 @@ class PlannerSettings:
 
 def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
     """Resolve the planner-wide part of `PlanSettings`. Raises SettingsError for an invalid value."""
-    given, similarity = message.planner, resolved(SimilaritySettings, message)
+    own, similarity = message.planner, resolved(SimilaritySettings, message)
     if similarity.ignored_labels and similarity.compared_labels:
         problem = "given together with ignored_labels; remove the labels to ignore from compared_labels"
         raise SettingsError(f"{_PATH}.balance.compared_labels", problem)
     return resolved(
         PlannerSettings,
         message,
-        limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(given.limits)),
+        limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(own.limits)),
         readiness=resolve_readiness(message),
         similarity=similarity,
         gangs=resolved(GangSettings, message),
-        disruption_budgets=node_budgets(given.disruption_budgets, f"{_PATH}.disruption_budgets"),
+        disruption_budgets=node_budgets(own.disruption_budgets, f"{_PATH}.disruption_budgets"),
     )
 
 
-def _limit(given: pb.ResourceLimit, path: str) -> ResourceLimit:
-    if not given.resource:
+def _limit(limit: pb.ResourceLimit, path: str) -> ResourceLimit:
+    if not limit.resource:
         raise SettingsError(f"{path}.resource", f'empty; name a resource, such as "cpu", or "{NODES}"')
-    minimum, maximum, added = (value_of(given, name, path) for name in ("minimum", "maximum", "maximum_added"))
+    minimum, maximum, added = (value_of(limit, name, path) for name in ("minimum", "maximum", "maximum_added"))
     if minimum is None and maximum is None and added is None:
         raise SettingsError(path, "neither minimum, maximum nor maximum_added is given; give at least one of them")
     if minimum is not None and maximum is not None and minimum > maximum:
         raise SettingsError(f"{path}.minimum", f"{minimum} is above the maximum {maximum}")
-    return ResourceLimit(given.resource, minimum, maximum, added, selector(given.nodes, f"{path}.nodes"))
+    return ResourceLimit(limit.resource, minimum, maximum, added, selector(limit.nodes, f"{path}.nodes"))

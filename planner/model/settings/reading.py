@@ -43,12 +43,12 @@ class SettingsError(ValueError):
 
 
 class _FieldRule(NamedTuple):
-    """What the contract says of a field. least, most : of durations in nanoseconds."""
+    """What the contract says of a field. least, largest : of durations in nanoseconds."""
 
     field: FieldDescriptor
     default: Any
     least: float
-    most: float
+    largest: float
     is_exclusive: bool
     element: str
 
@@ -87,19 +87,19 @@ def resolved(kind: type[T], message: pb.PlanSettings, **more: Any) -> T:
     values, messages = more, dict[tuple[str, ...], Message]()
     for name, bound in _bindings(cast("Hashable", kind)):
         if name not in more and not bound.is_in_map:
-            given = messages.get(bound.parents)
-            if given is None:
-                given = messages[bound.parents] = reduce(getattr, bound.parents, cast("Any", message))
-            value = _read(given, bound.rule, bound.path, bound.rule.default)
+            group = messages.get(bound.parents)
+            if group is None:
+                group = messages[bound.parents] = reduce(getattr, bound.parents, cast("Any", message))
+            value = _read(group, bound.rule, bound.path, bound.rule.default)
             values[name] = bound.convert(value) if bound.convert else value
     return kind(**values)
 
 
-def overridden(usual: T, given: Message, path: str) -> T:
+def overridden(usual: T, overrides: Message, path: str) -> T:
     """Return settings in which what a message has takes the place of what is usual. Raises SettingsError."""
-    own = {field.name: field for field, _ in given.ListFields()}
+    own = {field.name: field for field, _ in overrides.ListFields()}
     values = {
-        name: _read(given, _rule(own[bound.rule.field.name]), f"{path}.{bound.rule.field.name}", None)
+        name: _read(overrides, _rule(own[bound.rule.field.name]), f"{path}.{bound.rule.field.name}", None)
         for name, bound in _bindings(cast("Hashable", type(usual)))
         if bound.rule.field.name in own
     }
@@ -107,17 +107,19 @@ def overridden(usual: T, given: Message, path: str) -> T:
     return changed
 
 
-def value_of(given: Message, name: str, path: str, usual: Any = _OF_CONTRACT) -> Any:
+def value_of(message: Message, name: str, path: str, usual: Any = _OF_CONTRACT) -> Any:
     """Return the value of a field of a message of the contract. path : of the message; usual : if it is absent, instead
     of the contract's default, which is None if there is none. Raises SettingsError."""
-    rule = _rule(given.DESCRIPTOR.fields_by_name[name])
+    rule = _rule(message.DESCRIPTOR.fields_by_name[name])
     where = f"{path}.{name}" if path else name
-    return _read(given, rule, where, rule.default if usual is _OF_CONTRACT else usual)
+    return _read(message, rule, where, rule.default if usual is _OF_CONTRACT else usual)
 
 
 @cache
 def _bindings(kind: Hashable) -> tuple[tuple[str, _BoundField], ...]:
-    return tuple((one.name, one.metadata[_BOUND]) for one in fields(cast("Any", kind)) if _BOUND in one.metadata)
+    return tuple(
+        (field_.name, field_.metadata[_BOUND]) for field_ in fields(cast("Any", kind)) if _BOUND in field_.metadata
+    )
 
 
 @cache
@@ -125,8 +127,8 @@ def _rule(field: FieldDescriptor) -> _FieldRule:
     option = option_of(field)
     unit = SECOND_NS if field.message_type is not None else 1
     least = option.least * unit if option.HasField("least") else 0.0 if unit > 1 else -math.inf
-    most = option.most * unit if option.HasField("most") else math.inf
-    return _FieldRule(field, _default(field, option.default_value), least, most, option.exclusive, option.element)
+    largest = option.most * unit if option.HasField("most") else math.inf
+    return _FieldRule(field, _default(field, option.default_value), least, largest, option.exclusive, option.element)
 
 
 def _default(field: FieldDescriptor, text: str) -> Any:
@@ -148,13 +150,13 @@ def _default(field: FieldDescriptor, text: str) -> Any:
     return float(text) if field.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE else int(text)
 
 
-def _read(given: Message, rule: _FieldRule, path: str, usual: Any) -> Any:
+def _read(message: Message, rule: _FieldRule, path: str, usual: Any) -> Any:
     field = rule.field
     if field.is_repeated:
-        return _elements(getattr(given, field.name), rule, path)
-    if field.has_presence and not given.HasField(field.name):
+        return _elements(getattr(message, field.name), rule, path)
+    if field.has_presence and not message.HasField(field.name):
         return usual
-    value = getattr(given, field.name)
+    value = getattr(message, field.name)
     if field.enum_type is not None:
         return _known(value, rule, path) if value else usual
     if field.message_type is not None:
@@ -164,21 +166,21 @@ def _read(given: Message, rule: _FieldRule, path: str, usual: Any) -> Any:
     return value if value or field.has_presence else usual
 
 
-def _elements(given: Any, rule: _FieldRule, path: str) -> tuple[Any, ...]:
+def _elements(elements: Any, rule: _FieldRule, path: str) -> tuple[Any, ...]:
     """Return the elements of a list, each once."""
-    for i, one in enumerate(given):
+    for i, element in enumerate(elements):
         if rule.field.enum_type is not None:
-            _known(one, rule, f"{path}[{i}]")
-        elif rule.element and not one:
+            _known(element, rule, f"{path}[{i}]")
+        elif rule.element and not element:
             raise SettingsError(f"{path}[{i}]", f"empty; name a {rule.element}")
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(elements))
 
 
 def _known(value: int, rule: _FieldRule, path: str) -> int:
     """Return the value of an enumeration that is neither unknown nor UNSPECIFIED."""
     values = rule.field.enum_type.values_by_number if rule.field.enum_type else {}
     if value not in values or not value:
-        names = ", ".join(one.name for number, one in sorted(values.items()) if number)
+        names = ", ".join(value.name for number, value in sorted(values.items()) if number)
         raise SettingsError(path, f"{value} is not a value; use one of {names}")
     return value
 
@@ -189,8 +191,8 @@ def _in_range(value: Any, rule: _FieldRule, path: str) -> Any:
     if value < rule.least or (rule.is_exclusive and value == rule.least):
         than = "not above" if rule.is_exclusive else "below the minimum"
         raise SettingsError(path, f"{value:g} is {than} {rule.least:g}")
-    if value > rule.most:
-        raise SettingsError(path, f"{value:g} is above {rule.most:g}")
+    if value > rule.largest:
+        raise SettingsError(path, f"{value:g} is above {rule.largest:g}")
     return value
 
 
@@ -208,23 +210,26 @@ _WITH_VALUES: Final = (LabelOperator.IN, LabelOperator.NOT_IN)
 _OPERATORS: Final = (*_WITH_VALUES, LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 
 
-def selector(given: pb.Selector, path: str) -> Selector:
+def selector(message: pb.Selector, path: str) -> Selector:
     """Return a selector's requirements, sorted; () selects everything. Raises SettingsError."""
-    for label in given.match_labels:
+    for label in message.match_labels:
         if not label:
             raise SettingsError(f"{path}.match_labels", "a label's key is empty")
-    labels = sorted(given.match_labels.items())
+    labels = sorted(message.match_labels.items())
     rows = [LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in labels]
-    rows += [_requirement(one, f"{path}.match_expressions[{i}]") for i, one in enumerate(given.match_expressions)]
+    rows += [
+        _requirement(match_expression, f"{path}.match_expressions[{i}]")
+        for i, match_expression in enumerate(message.match_expressions)
+    ]
     return tuple(rows)
 
 
-def _requirement(given: pb.SelectorRequirement, path: str) -> LabelRequirement:
-    if not given.key:
+def _requirement(message: pb.SelectorRequirement, path: str) -> LabelRequirement:
+    if not message.key:
         raise SettingsError(f"{path}.key", "empty; name the label")
-    operator = given.operator
+    operator = message.operator
     if operator not in _OPERATORS:
         raise SettingsError(f"{path}.operator", f"{operator} cannot be used; use IN, NOT_IN, EXISTS or DOES_NOT_EXIST")
-    if (operator in _WITH_VALUES) != bool(given.values):
+    if (operator in _WITH_VALUES) != bool(message.values):
         raise SettingsError(f"{path}.values", "give values with IN and NOT_IN, and none with EXISTS and DOES_NOT_EXIST")
-    return LabelRequirement(given.key, operator, tuple(given.values))
+    return LabelRequirement(message.key, operator, tuple(message.values))

@@ -98,30 +98,30 @@ class NodeDisruptionBudget:
         return not self.reasons or reason in self.reasons
 
 
-def node_budgets(given: Iterable[pb.DisruptionBudget], path: str) -> tuple[NodeDisruptionBudget, ...]:
+def node_budgets(messages: Iterable[pb.DisruptionBudget], path: str) -> tuple[NodeDisruptionBudget, ...]:
     """Resolve budgets for nodes. Raises SettingsError for an invalid value."""
-    return tuple(_budget(one, f"{path}[{i}]") for i, one in enumerate(given))
+    return tuple(_budget(element, f"{path}[{i}]") for i, element in enumerate(messages))
 
 
-def _budget(given: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
-    found = _MAX_NODES.fullmatch(given.max_nodes)
-    if found is None or (found[2] and int(found[1]) > _WHOLE):
-        problem = f'{given.max_nodes!r} is neither a number nor a share up to 100%; write "5" or "10%"'
+def _budget(message: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
+    amount = _MAX_NODES.fullmatch(message.max_nodes)
+    if amount is None or (amount[2] and int(amount[1]) > _WHOLE):
+        problem = f'{message.max_nodes!r} is neither a number nor a share up to 100%; write "5" or "10%"'
         raise SettingsError(f"{path}.max_nodes", problem)
-    for i, reason in enumerate(given.reasons):
+    for i, reason in enumerate(message.reasons):
         if reason not in _REASONS:
             raise SettingsError(f"{path}.reasons[{i}]", f"{reason!r} is not a reason; use {', '.join(_REASONS)}")
-    cron, duration = _SHORT.get(given.schedule, given.schedule), value_of(given, "duration", path, 0)
+    cron, duration = _SHORT.get(message.schedule, message.schedule), value_of(message, "duration", path, 0)
     if cron:
         check_cron(cron, f"{path}.schedule")
     if bool(cron) != (duration > 0):
         raise SettingsError(f"{path}.duration", "give schedule and duration together, the latter above 0 s")
     return NodeDisruptionBudget(
-        max_nodes=int(found[1]),
-        is_share=bool(found[2]),
-        nodes=selector(given.nodes, f"{path}.nodes"),
-        node_groups=frozenset(value_of(given, "node_groups", path)),
-        reasons=frozenset(given.reasons),
+        max_nodes=int(amount[1]),
+        is_share=bool(amount[2]),
+        nodes=selector(message.nodes, f"{path}.nodes"),
+        node_groups=frozenset(value_of(message, "node_groups", path)),
+        reasons=frozenset(message.reasons),
         schedule=cron,
         duration_ns=duration,
     )

@@ -179,16 +179,16 @@ class ScaleUpSettings:
 
 def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
     """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for an invalid value."""
-    given = message.scale_up
-    expanders = _expanders(given)
+    own = message.scale_up
+    expanders = _expanders(own)
     return resolved(
         ScaleUpSettings,
         message,
         expanders=expanders,
-        priority=_ranks(given, pb.Expander.PRIORITY in expanders),
+        priority=_ranks(own, pb.Expander.PRIORITY in expanders),
         readiness=resolve_readiness(message),
         search=resolve_search(message),
-        names_expanders=bool(given.expanders),
+        names_expanders=bool(own.expanders),
     )
 
 
@@ -203,9 +203,9 @@ def resolve_readiness(message: pb.PlanSettings) -> Readiness:
     )
 
 
-def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:
-    chain = list(given.expanders)
-    value_of(given, "expanders", _PATH)
+def _expanders(own: pb.ScaleUpSettings) -> tuple[int, ...]:
+    chain = list(own.expanders)
+    value_of(own, "expanders", _PATH)
     for i, code in enumerate(chain):
         path = f"{_PATH}.expanders[{i}]"
         name = pb.Expander.Code.Name(code)
@@ -220,19 +220,19 @@ def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:
     return (*(code for code in chain if code != pb.Expander.RANDOM), pb.Expander.RANDOM)
 
 
-def _ranks(given: pb.ScaleUpSettings, needed: bool) -> tuple[PriorityRank, ...]:
+def _ranks(own: pb.ScaleUpSettings, needed: bool) -> tuple[PriorityRank, ...]:
     """Return the ranks, highest first. needed : PRIORITY is among the expanders."""
     path = f"{_PATH}.priority.ranks"
-    if needed and not given.priority.ranks:
+    if needed and not own.priority.ranks:
         raise SettingsError(path, "missing; the expander PRIORITY needs at least one rank with patterns")
     ranks: dict[int, PriorityRank] = {}
-    for i, one in enumerate(given.priority.ranks):
-        if one.rank in ranks:
-            raise SettingsError(f"{path}[{i}].rank", f"{one.rank} is given twice; give each rank once")
-        if not one.patterns:
+    for i, message_rank in enumerate(own.priority.ranks):
+        if message_rank.rank in ranks:
+            raise SettingsError(f"{path}[{i}].rank", f"{message_rank.rank} is given twice; give each rank once")
+        if not message_rank.patterns:
             raise SettingsError(f"{path}[{i}].patterns", "it is empty; give at least one regular expression")
-        patterns = (_pattern(text, f"{path}[{i}].patterns[{j}]") for j, text in enumerate(one.patterns))
-        ranks[one.rank] = PriorityRank(one.rank, tuple(patterns))
+        patterns = (_pattern(text, f"{path}[{i}].patterns[{j}]") for j, text in enumerate(message_rank.patterns))
+        ranks[message_rank.rank] = PriorityRank(message_rank.rank, tuple(patterns))
     return tuple(ranks[rank] for rank in sorted(ranks, reverse=True))
 
 
@@ -242,7 +242,7 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
     """
     if _NAMED_CLASS in text:
         raise SettingsError(path, f"{text!r} has a named character class; write it out, such as [a-z]")
-    beyond = next((found.group(1) for found in _NOT_IN_RE2.finditer(text) if found.group(1)), None)
+    beyond = next((match.group(1) for match in _NOT_IN_RE2.finditer(text) if match.group(1)), None)
     if beyond:
         raise SettingsError(
             path, f"{text!r} has {beyond!r}, which RE2 lacks: it has no lookaround and no backreferences"
@@ -253,5 +253,5 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
         raise SettingsError(path, f"{text!r} does not compile: {error}") from error
 
 
-def _taint_names(given: pb.TaintNames, path: str) -> TaintNames:
-    return TaintNames(frozenset(value_of(given, "keys", path)), tuple(sorted(value_of(given, "prefixes", path))))
+def _taint_names(names: pb.TaintNames, path: str) -> TaintNames:
+    return TaintNames(frozenset(value_of(names, "keys", path)), tuple(sorted(value_of(names, "prefixes", path))))

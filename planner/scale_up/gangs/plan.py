@@ -36,13 +36,13 @@ BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 def waiting_placeholder_gangs(this: Round) -> list[Gang]:
     """Return the gangs of placeholders that wait for room: all of such a gang have places, or none has."""
     pod_node, room = this.simulation.state.pod_node, this.room
-    first, found = len(pod_node) - len(room.names), []
-    for one in room.gangs:
-        pods = np.arange(first + room.bounds[one.set], first + room.bounds[one.set + 1], dtype=np.int32)
+    first, gangs = len(pod_node) - len(room.names), []
+    for gang in room.gangs:
+        pods = np.arange(first + room.bounds[gang.set], first + room.bounds[gang.set + 1], dtype=np.int32)
         if (pod_node[pods] == NO_NODE).all():
-            group = PodGroup(one.namespace, one.name, one.name, "", len(pods), one.topology_key)
-            found.append(Gang(one.namespace, one.name, group, pods, NOBODY, 0, 0, (), is_room=True))
-    return found
+            group = PodGroup(gang.namespace, gang.name, gang.name, "", len(pods), gang.topology_key)
+            gangs.append(Gang(gang.namespace, gang.name, group, pods, NOBODY, 0, 0, (), is_room=True))
+    return gangs
 
 
 def pods_in_gangs(gangs: Sequence[Gang], *, serve_optional: bool) -> PodsInGangs:
@@ -88,29 +88,29 @@ def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
     may_grow = np.flatnonzero((limits.reasons == 0) & (growth.template_node != NO_TEMPLATE_NODE))
     template = free[growth.template_node[may_grow]]
     here = np.concatenate([np.arange(simulation.node_count), growth.upcoming])
-    most = limits.may_add[may_grow].astype(np.float64)
-    room = np.maximum(free[here], 0).sum(axis=0, dtype=np.float64) + most @ np.maximum(template, 0)
+    node_counts = limits.may_add[may_grow].astype(np.float64)
+    room = np.maximum(free[here], 0).sum(axis=0, dtype=np.float64) + node_counts @ np.maximum(template, 0)
     pending = pending_of(context)
     request = resources.request[simulation.state.pod_class[pending.pods[pending.may_add]]]
     request = request[:, : free.shape[1]]
     # Pods that no node is large enough for have no part in it.
     largest = np.concatenate([free[here], template]).max(axis=0, initial=0)
-    asked = request[(request <= largest).all(axis=1)].sum(axis=0, dtype=np.float64)
-    return bool((asked > room * (1 + TOLERANCE)).any())
+    requested = request[(request <= largest).all(axis=1)].sum(axis=0, dtype=np.float64)
+    return bool((requested > room * (1 + TOLERANCE)).any())
 
 
 def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: TopologyDomains) -> list[Gang]:
     """Return the gangs that do not have places for their minimum, or are in several domains, or in none. To be called
     while the simulation contains the plan's moves."""
-    found = []
+    broken = []
     for gang in gangs:
         pods, progress = np.concatenate([gang.pending, gang.bound]), plan.progress
         on = progress.state.pod_node[pods]
         values = domains.of_nodes(gang.topology_key, on, progress.opened, progress.group_of)
-        left = unplaced(plan.progress.state, gang.pending)
-        if len(gang.pending) - len(left) < gang.need or len(values) > 1 or "" in values:
-            found.append(gang)
-    return found
+        waiting = unplaced(plan.progress.state, gang.pending)
+        if len(gang.pending) - len(waiting) < gang.need or len(values) > 1 or "" in values:
+            broken.append(gang)
+    return broken
 
 
 def _in_turn(
@@ -141,7 +141,7 @@ def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
     unplaced = unplaced._replace(
         pending=pending._replace(pods=pending.pods[keep], may_add=pending.may_add[keep]),
         pods=unplaced.pods[~np.isin(unplaced.pods, rejected)],
-        left=unplaced.left[~np.isin(unplaced.left, rejected)],
+        waiting=unplaced.waiting[~np.isin(unplaced.waiting, rejected)],
     )
     return plan._replace(unplaced=unplaced)
 
@@ -160,7 +160,7 @@ def _planned_together(
         or not context.request.round.in_time()
     ):
         return plan
-    named = context.request.settings.expanders
+    expanders = context.request.settings.expanders
     context = context._replace(gangs=context.gangs._replace(rejected=outcome.refusals.pods))
     before = worth(plan)
 
@@ -168,6 +168,6 @@ def _planned_together(
         return best(context, other, start)._replace(gangs=outcome)
 
     def is_whole_and_better(together: ScaleUpPlan) -> bool:
-        return not _broken(together, served, domains) and is_better(worth(together), before, named)
+        return not _broken(together, served, domains) and is_better(worth(together), before, expanders)
 
     return better_of(plan, simulation, start, make, is_whole_and_better)

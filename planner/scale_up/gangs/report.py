@@ -53,19 +53,19 @@ def add_gangs(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
 
 def gang_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
     """Yield a note for each pod group that is missing or cannot be read."""
-    for one in decision.gangs:
-        if one.reason in (Reason.POD_GROUP_MISSING, Reason.POD_GROUP_INVALID):
-            yield f"pod group {one.group}: {one.detail}"
+    for gang in decision.gangs:
+        if gang.reason in (Reason.POD_GROUP_MISSING, Reason.POD_GROUP_INVALID):
+            yield f"pod group {gang.group}: {gang.detail}"
 
 
 def gangs_of_pods(outcome: GangOutcome) -> dict[int, str]:
     """Return why the gang of each pod or placeholder without a place has none; nothing for those of gangs that have."""
-    found: dict[int, str] = {}
+    details: dict[int, str] = {}
     for at, rejection in outcome.rejections.items():
         gang = outcome.gangs[at]
         name = gang.name if gang.is_room else gang.key
-        found |= dict.fromkeys(gang.pending.tolist(), f"its gang {name} waits: {rejection.detail}")
-    return found
+        details |= dict.fromkeys(gang.pending.tolist(), f"its gang {name} waits: {rejection.detail}")
+    return details
 
 
 def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.GangResult:
@@ -154,13 +154,13 @@ def without_places(
     binding = {code: np.flatnonzero((reason == code).any(axis=0)) for code in _LIMITS if (reason == code).any()}
     code = next(iter(binding))
     ids = tuple(sorted(progress.groups[group].id for group in binding[code].tolist()))
-    named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+    shown = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
     states = {
         limit: _LIMITS[limit][1].format(resource=_resource(progress, groups)) for limit, groups in binding.items()
     }
     others = [f"{len(groups)} {states[limit]}" for limit, groups in binding.items() if limit != code]
     ending = f"; of others that would help, {', '.join(others)}" if others else ""
-    sentence = f"{beginning}: {named} would help and {'is' if len(ids) == 1 else 'are'} {states[code]}{ending}"
+    sentence = f"{beginning}: {shown} would help and {'is' if len(ids) == 1 else 'are'} {states[code]}{ending}"
     return Rejection(_LIMITS[code][0], ids, lacking, _in_domains(demand, sentence))
 
 
@@ -189,7 +189,7 @@ def next_orders(plan: ScaleUpPlan) -> list[pb.NodeOrder]:
     contains the plan's moves."""
     if plan.gangs is None:
         return []
-    found = {(one.name, one.node_group): one for one in _earlier(plan)}
+    orders = {(order.name, order.node_group): order for order in _earlier(plan)}
     progress = plan.progress
     group_of = np.full(len(progress.state.node_state), _NOT_NEW, np.int64)
     group_of[progress.opened] = progress.group_of
@@ -199,11 +199,11 @@ def next_orders(plan: ScaleUpPlan) -> list[pb.NodeOrder]:
             continue
         for group, count in _opened_for(plan, gang, group_of):
             key = (gang.key, plan.progress.groups[group].id)
-            order = found.setdefault(key, pb.NodeOrder(name=key[0], node_group=key[1]))
+            order = orders.setdefault(key, pb.NodeOrder(name=key[0], node_group=key[1]))
             if not order.count:
                 order.order_time.seconds = plan.context.request.now_ns // SECOND_NS
             order.count += count
-    return [found[key] for key in sorted(found)]
+    return [orders[key] for key in sorted(orders)]
 
 
 def _earlier(plan: ScaleUpPlan) -> Iterator[pb.NodeOrder]:
@@ -211,10 +211,10 @@ def _earlier(plan: ScaleUpPlan) -> Iterator[pb.NodeOrder]:
     state = plan.context.request.state
     assert plan.gangs is not None
     waiting = {gang.key for gang in plan.gangs.gangs if gang.need > 0}
-    for one in state.gang_orders if state is not None else ():
-        if one.name in waiting and one.count > 0:
+    for gang_order in state.gang_orders if state is not None else ():
+        if gang_order.name in waiting and gang_order.count > 0:
             order = pb.NodeOrder()
-            order.CopyFrom(one)
+            order.CopyFrom(gang_order)
             yield order
 
 
@@ -235,8 +235,8 @@ def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     if plan.gangs is None or state is None or not state.gang_orders:
         return
     rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
-    results = {one.group: one for one in decision.gangs if one.group in rejected}
+    results = {gang.group: gang for gang in decision.gangs if gang.group in rejected}
     unused = UnusedNodes(plan.context.request.round, pb.Decision.SCALE_UP)
-    for order in sorted(state.gang_orders, key=lambda one: (one.name, one.node_group)):
+    for order in sorted(state.gang_orders, key=lambda gang_order: (gang_order.name, gang_order.node_group)):
         if order.name in results:
             unused.release(order, results[order.name].release)

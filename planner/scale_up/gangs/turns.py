@@ -73,19 +73,19 @@ class TurnDraft(Draft):
     def run(self) -> ScaleUpPlan:
         """Make the plan, and complete it until it is valid with all its nodes present from the start."""
         progress, pending = self.progress, self.unplaced.pending
-        displaced = self.unplaced.left[~np.isin(self.unplaced.left, pending.pods)]
-        left = [self._serve(displaced)]
+        displaced = self.unplaced.waiting[~np.isin(self.unplaced.waiting, pending.pods)]
+        refused = [self._serve(displaced)]
         in_turn = turns(self.request.snapshot, progress.packer.simulation, self.gangs, pending.pods)
         for at, pods in in_turn:
-            left.append(self._single(pods) if at < 0 else self._gang(at, pods))
+            refused.append(self._single(pods) if at < 0 else self._gang(at, pods))
         for at, pods in turns_of_room(self.gangs, self.unplaced.held_back):
-            left.append(self._gang(at, pods))
+            refused.append(self._gang(at, pods))
             if at not in self.rejections:
                 # From now on they count as other placeholders.
                 placeholders = np.concatenate([self.unplaced.placeholders, pods])
                 self.unplaced = self.unplaced._replace(placeholders=placeholders)
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
-        refusals, settled = self._settle(np.concatenate([*left, self._grow(placeholders)]))
+        refusals, settled = self._settle(np.concatenate([*refused, self._grow(placeholders)]))
         self.planned = joined(self._plans)
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         outcome = GangOutcome(self.gangs, self.rejections, self._refuse_with_gangs(), self._domains())
@@ -100,17 +100,17 @@ class TurnDraft(Draft):
 
     def _serve(self, pods: Int32) -> Int32:
         """Place pods on nodes that are there, and grow groups for the others; return those that are left."""
-        left = self.progress.fill_others_first(self._without_place(pods))
-        return self._grow_for(left) if len(left) else left
+        waiting = self.progress.fill_others_first(self._without_place(pods))
+        return self._grow_for(waiting) if len(waiting) else waiting
 
-    def _grow_for(self, left: Int32) -> Int32:
+    def _grow_for(self, waiting: Int32) -> Int32:
         if self.out_of_time:
-            return left
-        left = self._plan_whole(left)
+            return waiting
+        waiting = self._plan_whole(waiting)
         if self.planned is not None:
             self._plans.append(self.planned)
             self.planned = None
-        return self._grow(left)
+        return self._grow(waiting)
 
     def _gang(self, at: int, members: Int32) -> Int32:
         """Place a gang, or reject it; return those of its pods that are left and for which nodes may be added.
@@ -122,13 +122,13 @@ class TurnDraft(Draft):
             self.rejections[at] = rejection
             self._not_served.append(members)
             return NOBODY
-        left = self._without_place(members)
-        left = left[~np.isin(left, self.adds_no_node)]
+        waiting = self._without_place(members)
+        waiting = waiting[~np.isin(waiting, self.adds_no_node)]
         if not self.request.round.settings.gangs.serve_optional:
             return NOBODY
         if not gang.topology_key:
-            return left
-        self._not_served.append(left)
+            return waiting
+        self._not_served.append(waiting)
         return NOBODY
 
     def _place_gang(self, at: int, members: Int32) -> Rejection | None:
@@ -166,17 +166,17 @@ class TurnDraft(Draft):
         progress, members = self.progress, demand.pods
         count = len(progress.group_of)
         with nullcontext() if domain.reach is None else progress.within(domain.reach):
-            left = progress.fill_others_first(self._without_place(members))
-            wanted = left[~np.isin(left, self.adds_no_node)]
-            wanted = wanted if way == _FOR_ALL else wanted[: max(demand.need - (len(members) - len(left)), 0)]
+            waiting = progress.fill_others_first(self._without_place(members))
+            wanted = waiting[~np.isin(waiting, self.adds_no_node)]
+            wanted = wanted if way == _FOR_ALL else wanted[: max(demand.need - (len(members) - len(waiting)), 0)]
             if len(wanted):
                 self._grow_for(wanted)
             progress.fill(self._without_place(members))
-        left = self._without_place(members)
+        waiting = self._without_place(members)
         price = group_prices(progress.groups[group] for group in progress.group_of[count:])
         unknown = int(np.isnan(price).sum())
-        lacking = max(demand.need - (len(members) - len(left)), 0)
-        return PlacedSet(lacking, (unknown, total(np.sort(price)), len(price), len(left)))
+        lacking = max(demand.need - (len(members) - len(waiting)), 0)
+        return PlacedSet(lacking, (unknown, total(np.sort(price)), len(price), len(waiting)))
 
     def why(self, demand: DemandSet, domain: Domain, lacking: int) -> Rejection:
         """Return the rejection of a gang for which places were looked for."""
@@ -207,7 +207,7 @@ class TurnDraft(Draft):
             )
             for gang in self.gangs
         )
-        return [(found or [""])[0] for found in values]
+        return [(domains or [""])[0] for domains in values]
 
     def checkpoint(self) -> _DraftCheckpoint:
         """Return the plan as it is, to go back to."""
@@ -220,9 +220,9 @@ class TurnDraft(Draft):
         self.reasons = before.reasons.copy()
 
 
-def turns_of_room(gangs: Sequence[Gang], left: Int32) -> list[Turn]:
-    """Return the turns of gangs of placeholders, in their order. left : int32 placeholders without a place."""
-    return [Turn(at, gang.pending[np.isin(gang.pending, left)]) for at, gang in enumerate(gangs) if gang.is_room]
+def turns_of_room(gangs: Sequence[Gang], waiting: Int32) -> list[Turn]:
+    """Return the turns of gangs of placeholders, in their order. waiting : int32 placeholders without a place."""
+    return [Turn(at, gang.pending[np.isin(gang.pending, waiting)]) for at, gang in enumerate(gangs) if gang.is_room]
 
 
 def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
@@ -232,22 +232,22 @@ def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pen
     units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
     single = pending[~np.isin(pending, pending_pods_of(gang for _, gang in together))]
     priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS
-    found, taken = list[Turn](), np.zeros(len(single), bool)
+    ordered, has_turn = list[Turn](), np.zeros(len(single), bool)
     is_pending = np.zeros(len(simulation.state.pod_node), bool)
     is_pending[pending] = True
     runs_of: dict[int, int] = {}
     for minus_priority, at_ns, _, at in units:
         level = -minus_priority
-        more_important = ~taken & (priority > level)
-        older = ~taken & (priority == level) & (since_ns < at_ns)
+        more_important = ~has_turn & (priority > level)
+        older = ~has_turn & (priority == level) & (since_ns < at_ns)
         if older.any():
             runs_of[level] = runs_of.get(level, 0) + 1
             more_important |= older & (runs_of[level] < SINGLE_POD_RUNS)
         if more_important.any():
-            found.append(Turn(-1, in_order(simulation, single[more_important])))
-            taken |= more_important
-        found.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
-    return [*found, Turn(-1, in_order(simulation, single[~taken]))]
+            ordered.append(Turn(-1, in_order(simulation, single[more_important])))
+            has_turn |= more_important
+        ordered.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
+    return [*ordered, Turn(-1, in_order(simulation, single[~has_turn]))]
 
 
 def pending_pods_of(gangs: Iterable[Gang]) -> Int32:

@@ -60,11 +60,11 @@ def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
         for start in range(0, count, 2 * width):
             middle = min(start + width, count)
             end = min(start + 2 * width, count)
-            left, right = start, middle
+            of_first, right = start, middle
             for k in range(start, end):
-                if left < middle and (right >= end or compare(keys, order[left], keys, order[right]) <= 0):
-                    scratch[k] = order[left]
-                    left += 1
+                if of_first < middle and (right >= end or compare(keys, order[of_first], keys, order[right]) <= 0):
+                    scratch[k] = order[of_first]
+                    of_first += 1
                 else:
                     scratch[k] = order[right]
                     right += 1
@@ -75,10 +75,10 @@ def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
 
 
 @kernel
-def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
+def locate(keys: Keys, wanted: Keys, position: Int64, is_there: Bool) -> int:
     """Find for each of C wanted keys the first row of ascending `keys` that is not smaller, and whether it is equal.
 
-    position : int64[C], found : bool[C] are filled. Returns how many were found. A search starts where the last one
+    position : int64[C], is_there : bool[C] are filled. Returns how many were found. A search starts where the last one
     ended if the wanted keys ascend, with growing steps: O(C log(P / C)) comparisons, O(C log P) for any order.
     """
     count, total = 0, len(keys.namespace)
@@ -97,8 +97,8 @@ def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
             else:
                 high = middle
         position[c] = low
-        found[c] = low < total and compare(keys, low, wanted, c) == 0
-        count += found[c]
+        is_there[c] = low < total and compare(keys, low, wanted, c) == 0
+        count += is_there[c]
     return count
 
 

@@ -26,7 +26,7 @@ def bound(asked: Any, count: np.ndarray, whole: bool, values: Sequence[np.ndarra
     solver.setOptionValue("mip_rel_gap", 1e-4)
     solver.setOptionValue("mip_max_nodes", 500)
     for group in range(groups):
-        solver.addVar(0.0, float(asked.most[group]))
+        solver.addVar(0.0, float(asked.max_nodes[group]))
         solver.changeColCost(group, float(asked.price[group]))
         if whole:
             solver.changeColIntegrality(group, highspy.HighsVarType.kInteger)

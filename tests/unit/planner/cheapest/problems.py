@@ -87,7 +87,7 @@ def small_problem(seed: int) -> Problem:
         allowed=table(classes, groups, 0, 1, 1, 1) > 0,
         capacity=table(groups, 2, 0, 4, 8, 10, 16, 21),
         price=np.array([random.choice([1.0, 2.0, 0.7, random.random() + 0.1]) for _ in range(groups)]),
-        most=table(1, groups, 0, 1, 3, UNLIMITED, UNLIMITED)[0],
+        max_nodes=table(1, groups, 0, 1, 3, UNLIMITED, UNLIMITED)[0],
         per_node=table(1, classes, 1, 2, UNLIMITED, UNLIMITED)[0],
         zone=table(1, groups, *range(-1, zones))[0].astype(np.int32),
         zone_most=table(classes, zones, 0, 3, 10, UNLIMITED, UNLIMITED).reshape(classes, zones),

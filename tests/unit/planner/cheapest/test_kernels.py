@@ -39,7 +39,7 @@ class Both:
         self.state = fill_state_for(asked, asked.price)
         self.market = Market(
             asked.demand.tolist(), asked.capacity.tolist(), asked.allowed.tolist(), asked.per_node.tolist(),
-            asked.zone.tolist(), asked.price.tolist(), asked.pods.tolist(), asked.most.tolist(),
+            asked.zone.tolist(), asked.price.tolist(), asked.pods.tolist(), asked.max_nodes.tolist(),
             asked.zone_most.tolist(),
         )  # fmt: skip
         self.value = [self.random.choice([0.0, 1.0, self.random.random()]) for _ in asked.pods]
@@ -55,7 +55,7 @@ class Both:
     def programme(self) -> tuple[MasterProblem, PricingState, Programme, Search]:
         """Return a linear programme without fills, with rows for the limits of some groups."""
         asked = self.asked
-        limited = np.flatnonzero((asked.most < 40) & [self.random.random() < 0.5 for _ in asked.most])
+        limited = np.flatnonzero((asked.max_nodes < 40) & [self.random.random() < 0.5 for _ in asked.max_nodes])
         master = master_for(asked, asked.price, limited)
         pricing = pricing_for(asked, np.array(self.groups, np.int32), limited)
         sizes = len(master.offsets), len(master.row)

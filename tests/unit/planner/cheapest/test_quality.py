@@ -39,7 +39,7 @@ def test_plans_of_random_problems_cost_little_more_than_the_bound() -> None:
     for seed, price in list(BOUNDS.items())[PLANNED]:
         asked = random_problem(seed)
         plan = cheapest_plan(asked)
-        assert (offences(asked, plan), plan.left.sum()) == ([], 0)
+        assert (offences(asked, plan), plan.unplaced.sum()) == ([], 0)
         ratios.append(plan.price / price)
     assert len(BOUNDS) >= 200
     assert min(ratios) >= 1 - 1e-3, "nothing is cheaper than its bound"
@@ -82,7 +82,7 @@ def test_kept_bounds_do_not_exceed_the_relaxation_with_whole_nodes(seed: int) ->
 def test_all_pods_of_the_shape_of_karpenters_benchmark_are_placed() -> None:
     asked = karpenter_problem(1000, 40) if ALL else karpenter_problem(300, 30)
     plan = cheapest_plan(asked)
-    assert (offences(asked, plan), plan.left.sum()) == ([], 0)
+    assert (offences(asked, plan), plan.unplaced.sum()) == ([], 0)
     assert plan.price <= 1.12 * bound(asked, asked.pods, whole=False)
 
 

@@ -106,7 +106,7 @@ plans = st.builds(
 
 def worth_of(plan: WholePlan) -> Worth:
     return Worth(
-        left=tuple(sorted(plan.left, reverse=True)),
+        waiting=tuple(sorted(plan.left, reverse=True)),
         growth=np.bincount(np.array([node.group for node in plan.nodes], np.int64), minlength=len(PRICES)),
         nodes=len(plan.nodes),
         price_per_hour=price(plan),

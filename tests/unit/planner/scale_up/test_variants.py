@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.kubernetes import Json, node, node_group, pod
 from tests.builders.scale_up import Outcome, plan, search_budgets
-from trimtab.planner.scale_up import loop, repacking
+from trimtab.planner.scale_up import decision, repacking
 from trimtab.planner.scale_up.variants import serving_most
 from trimtab.v1.plan_pb2 import Expander
 
@@ -170,7 +170,7 @@ def test_where_the_number_of_nodes_decides_all_pods_are_planned_at_once() -> Non
 @pytest.mark.usefixtures("no_other_plan")
 def test_of_the_fewest_nodes_each_is_in_the_cheapest_group_that_takes_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     assert least_nodes().growth == {"plain": 2}
-    monkeypatch.setattr(loop, "in_cheaper_groups", lambda _finding: None)
+    monkeypatch.setattr(decision, "in_cheaper_groups", lambda _finding: None)
     assert least_nodes().growth == {"fast": 2}
 
 

@@ -18,8 +18,7 @@ from trimtab.common.rpc.access_policy import read_policy
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE
-from trimtab.planner.expander.question import question
-from trimtab.planner.expander.question import ClusterPlan
+from trimtab.planner.expander.question import ClusterPlan, question
 from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.planner.service.warm_up import NOW_S

@@ -10,8 +10,8 @@ others can write: others than this process's account, root, and the owner of the
 A group counts as others unless it is the account's own. The folder's parents are not checked: whoever replaces the
 folder itself owns the new one.
 
-Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
-nothing is cached. tests/unit/planner/compiled/test_kernel_cache.py reports the same in words. Never compiles.
+Built on private classes of numba, which are not guaranteed: pyproject.toml allows the versions for which
+tests/unit/planner/compiled/test_kernel_cache.py has passed. Never compiles.
 """
 
 import os
@@ -26,8 +26,7 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, Final
 
-import numba
-from numba.core import caching, config, dispatcher, event
+from numba.core import caching, config, event
 
 from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.compiler import LoadingContext
@@ -132,56 +131,6 @@ class KernelLock:
         return self._files[self._directory]
 
 
-PARTS: Final = {
-    "FunctionCache": ("load_overload", "save_overload", "_index_key"),
-    "CompileResultCacheImpl": ("_locator_classes", "check_cachable", "rebuild"),
-    "IndexDataCacheFile": ("_load_index", "load", "save"),
-}
-"""Names in `numba.core.caching` that are subclassed here, and the methods that are replaced or that numba calls."""
-
-_ATTRIBUTES: Final = ("_py_func", "_impl", "_cache_path", "_cache_file")
-"""Attributes of a `FunctionCache` itself."""
-
-
-def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) -> tuple[str, ...]:
-    """Return which required parts this version of numba lacks, in words; empty = none."""
-    missing = []
-    for name, methods in PARTS.items():
-        part = getattr(of_caching, name, None)
-        if part is None:
-            missing.append(f"numba.core.caching has no class {name}")
-        missing += [
-            f"{name} has no method {method}" for method in methods if part is not None and not hasattr(part, method)
-        ]
-    if not hasattr(getattr(of_dispatcher, "Dispatcher", None), "enable_caching"):
-        missing.append("numba.core.dispatcher.Dispatcher has no method enable_caching")
-    return tuple(missing) or _missing_attributes(of_caching)
-
-
-def _missing_attributes(of_caching: Any) -> tuple[str, ...]:
-    """Return which required attributes a cache for a function of this module lacks."""
-    try:
-        cache = of_caching.FunctionCache(missing_parts)
-    except RuntimeError:  # There is no writable directory, so nothing is cached anyway.
-        return ()
-    except TypeError as error:
-        return (f"FunctionCache cannot be made of a function alone: {error}",)
-    missing = [f"FunctionCache has no attribute {name}" for name in _ATTRIBUTES if not hasattr(cache, name)]
-    if not missing and not hasattr(cache._impl, "filename_base"):
-        missing.append("the implementation of FunctionCache has no attribute filename_base")
-    if not missing:
-        try:
-            of_caching.IndexDataCacheFile(cache._cache_path, cache._impl.filename_base, "stamp")
-        except TypeError as error:
-            missing.append(f"IndexDataCacheFile cannot be made of directory, name and stamp: {error}")
-    return tuple(missing)
-
-
-_MISSING: Final = missing_parts()
-_BASE: Any = caching.FunctionCache if not _MISSING else object
-_IMPL_BASE: Any = caching.CompileResultCacheImpl if not _MISSING else object
-_INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
-
 _directories: Final[set[str]] = set()
 
 _COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
@@ -193,9 +142,6 @@ _cold: Final[list[Callable[[], None]]] = []
 
 def keep(compiled: Any) -> None:
     """Cache a kernel's code if there is a writable directory, and load what came with the distribution."""
-    if _MISSING:
-        _warn()
-        return
     # numba raises RuntimeError if there is neither.
     with suppress(RuntimeError):
         kernels = _Cache(compiled.py_func)
@@ -235,12 +181,6 @@ def when_compiling(began: Callable[[], None], ended: Callable[[], None]) -> None
         event.register(kind, _Listener(began, ended))  # type: ignore[no-untyped-call]
 
 
-def _warn() -> None:
-    """Warn once per process; Python suppresses repeated warnings from the same line."""
-    text = f"compiled kernels are not cached: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
-    warnings.warn(text, RuntimeWarning, stacklevel=1)
-
-
 @cache
 def _is_safe_folder(folder: str, directory: str) -> bool:
     """Return whether a folder can be used for kernels of a directory; warn once if not."""
@@ -259,7 +199,7 @@ def kept_in() -> tuple[str, ...]:
     return tuple(sorted(_directories))
 
 
-class _Index(_INDEX_BASE):  # type: ignore[misc]
+class _Index(caching.IndexDataCacheFile):  # type: ignore[misc]
     """numba's index of compiled code by types, which counts as empty if a type no longer exists.
 
     Otherwise, after an upgrade that renames a type, every call of the kernels that once took it would fail.
@@ -292,10 +232,10 @@ class _Nowhere:
         return self._line
 
 
-class _Impl(_IMPL_BASE):  # type: ignore[misc]
+class _Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
     """numba's choice of a directory, with one more if there is none."""
 
-    _locator_classes: ClassVar[list[Any]] = [*getattr(_IMPL_BASE, "_locator_classes", ()), _Nowhere]
+    _locator_classes: ClassVar[list[Any]] = [*caching.CompileResultCacheImpl._locator_classes, _Nowhere]
 
     def check_cachable(self, data: Any) -> bool:
         return not isinstance(self.locator, _Nowhere) and bool(super().check_cachable(data))
@@ -304,7 +244,7 @@ class _Impl(_IMPL_BASE):  # type: ignore[misc]
         return super().rebuild(LoadingContext(target_context), payload)
 
 
-class _Cache(_BASE):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
     """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file.
 
     Below NUMBA_CACHE_DIR, folders are named by modules, not by where the sources are, and files by the stamp: checkouts

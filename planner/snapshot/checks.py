@@ -4,7 +4,7 @@ Input is refused, never repaired. Every check is one pass over an array, or one 
 names table, row, field, and the remedy. Rows count from 0, as in the message.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.prices import MOST_PER_HOUR, is_price
 
@@ -28,6 +29,7 @@ MAX_NODE_CELLS: Final = 64_000_000
 
 WHOLE_TABLE = -1
 """As a row: the problem concerns no single row."""
+M = TypeVar("M")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -83,7 +85,7 @@ def check_index(values: Int32, size: int, table: str, field: str, into: str) -> 
 class Row:
     """The current row: resolves string indices, and names the place of a bad value in errors.
 
-    One object serves a whole table; set `index` for the next row.
+    One object serves a whole table: `over` goes from row to row; or set `index`.
     """
 
     __slots__ = ("_count", "_strings", "index", "table")
@@ -93,6 +95,11 @@ class Row:
         self.index = 0
         self._strings = strings
         self._count = len(strings)
+
+    def over(self, messages: Iterable[M]) -> Iterator[M]:
+        """Yield a table's messages in their order; the current row is that of the one yielded last."""
+        for self.index, message in enumerate(asking(messages)):
+            yield message
 
     def refuse(self, field: str, problem: str) -> NoReturn:
         """Raise SnapshotError for this row."""

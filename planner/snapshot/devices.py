@@ -83,9 +83,11 @@ def read_devices(message: pb.Devices) -> DeviceColumns:
     used = [np.zeros(1, np.int32)]
     used += [getattr(table, name) for table, names in ((slices, _OF_SLICES), (claims, _OF_CLAIMS)) for name in names]
     strings, moved = canonical_strings(dictionaries.strings, used)
-    classes = _rows(Row(f"{_TABLE}.classes", ()), message.classes, read_class)
+    row = Row(f"{_TABLE}.classes", ())
+    classes = [read_class(row, device_class) for device_class in row.over(message.classes)]
     check_unique([device_class.name for device_class in classes], f"{_TABLE}.classes", "name")
-    rules = _rows(Row(f"{_TABLE}.taint_rules", ()), message.taint_rules, read_taint_rule)
+    row = Row(f"{_TABLE}.taint_rules", ())
+    rules = {read_taint_rule(row, rule) for rule in row.over(message.taint_rules)}
     return DeviceColumns(
         Row(_TABLE, ()).at_least(message.kubernetes_minor, 0, "kubernetes_minor"),
         tuple(sorted(set(message.feature_gates))),
@@ -98,7 +100,7 @@ def read_devices(message: pb.Devices) -> DeviceColumns:
         slices._replace(**{name: moved[getattr(slices, name)] for name in _OF_SLICES}),
         tuple(sorted(classes, key=lambda device_class: device_class.name)),
         claims._replace(**{name: moved[getattr(claims, name)] for name in _OF_CLAIMS}),
-        tuple(sorted(set(rules), key=encoded)),
+        tuple(sorted(rules, key=encoded)),
         _templates(message.templates, dictionaries),
     )
 
@@ -118,7 +120,8 @@ def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
         raise SnapshotError(f"{_TABLE}.{error.table}", error.row, error.field, error.problem) from None
 
     def read(field: str, read_row: Callable[[Row, Any], Any]) -> list[Any]:
-        return _rows(Row(f"{_TABLE}.{field}", strings), getattr(message, field), read_row)
+        row = Row(f"{_TABLE}.{field}", strings)
+        return [read_row(row, value) for value in row.over(getattr(message, field))]
 
     selectors = read("node_selectors", lambda row, message: read_terms(row, message, "terms"))
     contents = read("contents", lambda row, message: read_content(row, message, selectors))
@@ -141,13 +144,6 @@ def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
         _dictionary(selectors, [of_slices, of_claims]),
         _dictionary(specs, [spec]),
     )
-
-
-def _rows(row: Row, messages: Iterable[Any], read: Callable[[Row, Any], _Value]) -> list[_Value]:
-    rows = []
-    for row.index, message in enumerate(asking(messages)):
-        rows.append(read(row, message))
-    return rows
 
 
 def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValues:
@@ -369,11 +365,11 @@ def _templates(
     messages: Iterable[pb.TemplateSlices], d: _DeviceDictionaries
 ) -> tuple[tuple[str, tuple[TemplateSlice, ...]], ...]:
     table = f"{_TABLE}.templates"
-    row, templates = Row(table, d.strings), []
-    for row.index, message in enumerate(asking(messages)):
-        templates.append(
-            (row.needed(message.node_group, "node_group"), tuple([_template(row, m, d) for m in message.slices]))
-        )
+    row = Row(table, d.strings)
+    templates = [
+        (row.needed(message.node_group, "node_group"), tuple([_template(row, m, d) for m in message.slices]))
+        for message in row.over(messages)
+    ]
     check_unique([group for group, _ in templates], table, "node_group")
     return tuple(sorted(templates, key=lambda row: row[0]))
 

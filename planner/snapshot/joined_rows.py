@@ -7,7 +7,7 @@ SnapshotError for a deleted key that is not in the base, or that is also changed
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -354,5 +354,5 @@ def _drop_unused_taint_sets(nodes: NodeColumns) -> NodeColumns:
     if used.all():
         return nodes
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    taint_sets = tuple([taint_set for taint_set, keep in zip(nodes.taint_sets, used.tolist(), strict=True) if keep])
+    taint_sets = tuple(compress(nodes.taint_sets, used.tolist()))
     return nodes._replace(taint_set=new[nodes.taint_set], taint_sets=taint_sets)

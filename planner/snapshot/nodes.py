@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import NO_TRAITS, NodeTraits, TaintSpec
 from trimtab.planner.snapshot.checks import (
     MAX_AMOUNT,
@@ -93,14 +92,14 @@ def _flags(values: list[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 def _times(row: Row, messages: Sequence[pb.Node], field: str) -> Int64:
     times = np.zeros(len(messages), np.int64)
-    for row.index, message in enumerate(asking(messages)):
+    for message in row.over(messages):
         times[row.index] = row.time_ns(message, field)
     return times
 
 
 def _prices(row: Row, messages: Sequence[pb.Node]) -> Float64:
     prices = np.full(len(messages), np.nan)
-    for row.index, message in enumerate(asking(messages)):
+    for message in row.over(messages):
         if message.HasField("price_per_hour"):
             prices[row.index] = row.price(message.price_per_hour)
     return prices
@@ -156,11 +155,8 @@ def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictiona
 
 
 def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
-    taint_sets: list[Taints] = []
-    for row.index, message in enumerate(asking(messages)):
-        taints = message.taints
-        taint_sets.append(tuple(sorted({_taint(row, taint) for taint in taints})) if taints else ())
-    return taint_sets
+    taint_sets = (message.taints for message in row.over(messages))
+    return [tuple(sorted({_taint(row, taint) for taint in taints})) if taints else () for taints in taint_sets]
 
 
 def _taint(row: Row, m: pb.Taint) -> TaintSpec:
@@ -169,13 +165,12 @@ def _taint(row: Row, m: pb.Taint) -> TaintSpec:
 
 
 def _rows_of_traits(row: Row, messages: Sequence[pb.Node]) -> list[NodeTraits]:
-    traits: list[NodeTraits] = []
-    for row.index, message in enumerate(asking(messages)):
-        if message.attach_limits or message.declared_features or message.HasField("volume_drivers"):
-            traits.append(_traits(row, message))
-        else:
-            traits.append(NO_TRAITS)
-    return traits
+    return [
+        _traits(row, message)
+        if message.attach_limits or message.declared_features or message.HasField("volume_drivers")
+        else NO_TRAITS
+        for message in row.over(messages)
+    ]
 
 
 def _traits(row: Row, m: pb.Node) -> NodeTraits:

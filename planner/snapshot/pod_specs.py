@@ -12,7 +12,6 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import (
     AffinityTerm,
     CapacityPodSet,
@@ -96,7 +95,7 @@ class SpecReader:
         """Return one value for each row, in the order of the rows."""
         as_sent = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
         row, specs, more = _SpecRow("pod_specs", strings), [], dict[bytes, PodRequirements]()
-        for row.index, message in enumerate(asking(messages)):
+        for message in row.over(messages):
             sent = message.SerializeToString(deterministic=True)
             spec = as_sent.specs.get(sent) or more.get(sent)
             if spec is None:
@@ -114,19 +113,13 @@ def read_pod_specs(
 ) -> list[PodRequirements]:
     """Return one value for each row, in the order of the rows."""
     row = _SpecRow("pod_specs", strings)
-    specs = []
-    for row.index, message in enumerate(asking(messages)):
-        specs.append(_pod_spec(row, message, resources))
-    return specs
+    return [_pod_spec(row, message, resources) for message in row.over(messages)]
 
 
 def read_volumes(messages: Iterable[pb.Volume], strings: Sequence[str]) -> list[MountedVolume]:
     """Return one value for each row, in the order of the rows."""
     row = Row("volumes", strings)
-    volumes = []
-    for row.index, message in enumerate(asking(messages)):
-        volumes.append(_volume(row, message))
-    return volumes
+    return [_volume(row, message) for message in row.over(messages)]
 
 
 def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[tuple[str, str], ...]:
@@ -292,14 +285,12 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
     dictionary = read_dictionary(message.dictionary, _SLACK)
     row = Row(_SLACK_ROWS, dictionary.strings)
     check_unique([request.object for request in message.requests], _SLACK_ROWS, "object")
-    requests = []
-    for row.index, request in enumerate(asking(message.requests)):
-        row.needed(request.object, "object")
-        requests.append(
-            SlackRequest(request.object, request.problem)
-            if request.problem
-            else _slack_request(row, request, dictionary)
-        )
+    requests = [
+        SlackRequest(row.needed(request.object, "object"), request.problem)
+        if request.problem
+        else _slack_request(row, request, dictionary)
+        for request in row.over(message.requests)
+    ]
     return tuple(sorted(requests, key=lambda row: row.object))
 
 
@@ -310,9 +301,7 @@ def read_capacity_requests(message: pb.CapacityRequests) -> tuple[CapacityReques
     dictionary = read_dictionary(message.dictionary, _CAPACITY)
     row = Row(_CAPACITY_ROWS, dictionary.strings)
     check_unique([f"{request.namespace}/{request.name}" for request in message.requests], _CAPACITY_ROWS, "name")
-    requests = []
-    for row.index, request in enumerate(asking(message.requests)):
-        requests.append(_capacity_request(row, request, dictionary))
+    requests = [_capacity_request(row, request, dictionary) for request in row.over(message.requests)]
     return tuple(sorted(requests, key=lambda row: (row.namespace, row.name)))
 
 
@@ -329,7 +318,7 @@ def read_dictionary(message: pb.PodDictionary, table: str) -> RequestDictionary:
 
 def _slack_request(row: Row, message: pb.SlackRequest, dictionary: RequestDictionary) -> SlackRequest:
     return SlackRequest(
-        object=message.object,
+        object=row.needed(message.object, "object"),
         namespace=row.name(message.namespace, "namespace"),
         spec=spec_of(row, message.spec, dictionary),
         labels=labels_of(row, message.label_set, dictionary),

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import (
     DeletionInProgress,
     DisruptionBudget,
@@ -151,7 +150,7 @@ def read_owners(
     """Return owners sorted by uid. pod_of : reads the pod template of a DaemonSet."""
     row = Row("owners", strings)
     owners = []
-    for row.index, m in enumerate(asking(messages)):
+    for m in row.over(messages):
         desired = m.desired_replicas if m.HasField("desired_replicas") else None
         current = m.current_replicas if m.HasField("current_replicas") else None
         owners.append(
@@ -178,12 +177,9 @@ def read_owners(
 def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[str]) -> tuple[DisruptionBudget, ...]:
     """Return budgets sorted by (namespace, name)."""
     row = Row("pod_disruption_budgets", strings)
-    budgets = []
-    for row.index, m in enumerate(asking(messages)):
-        budgets.append(_budget(row, m))
-    check_unique([(row.namespace, row.name) for row in budgets], "pod_disruption_budgets", "name")
-    budgets.sort(key=lambda row: (row.namespace, row.name))
-    return tuple(budgets)
+    budgets = [_budget(row, m) for m in row.over(messages)]
+    check_unique([(budget.namespace, budget.name) for budget in budgets], "pod_disruption_budgets", "name")
+    return tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name)))
 
 
 def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
@@ -207,9 +203,9 @@ def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
 def read_namespaces(messages: Sequence[pb.Namespace], sizes: DictionarySizes) -> list[tuple[str, int]]:
     """Return (name, label set as numbered by the message), sorted by name."""
     row = Row("namespaces", ())
-    namespaces = []
-    for row.index, m in enumerate(asking(messages)):
-        namespaces.append((row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")))
+    namespaces = [
+        (row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")) for m in row.over(messages)
+    ]
     check_unique([name for name, _ in namespaces], "namespaces", "name")
     return sorted(namespaces)
 
@@ -217,11 +213,11 @@ def read_namespaces(messages: Sequence[pb.Namespace], sizes: DictionarySizes) ->
 def read_deletions(messages: Sequence[pb.DeletionInProgress]) -> tuple[DeletionInProgress, ...]:
     """Return deletions sorted by node."""
     row = Row("actuation_status.deletions", ())
-    deletions = []
-    for row.index, m in enumerate(asking(messages)):
-        start_ns = row.time_ns(m, "start_time")
-        deletions.append(DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, start_ns))
-    check_unique([row.node for row in deletions], row.table, "node")
+    deletions = [
+        DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, row.time_ns(m, "start_time"))
+        for m in row.over(messages)
+    ]
+    check_unique([deletion.node for deletion in deletions], row.table, "node")
     return tuple(sorted(deletions))
 
 
@@ -229,7 +225,7 @@ def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes
     """Return evictions sorted by (namespace, name, uid); spec and label set as the message numbers them."""
     row = Row("actuation_status.recent_evictions", ())
     evictions = []
-    for row.index, m in enumerate(asking(messages)):
+    for m in row.over(messages):
         evictions.append(
             RecentEviction(
                 row.name(m.namespace, "namespace"),

@@ -20,6 +20,7 @@ Columns of indices are compared as numbers. Such a column has the same meaning o
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
 
@@ -86,26 +87,23 @@ def _drop_volumes(s: Snapshot) -> Snapshot:
     used = _mask(len(s.volumes), [s.pods.volume])
     if used.all():
         return s
-    volumes = tuple([volume for volume, keep in zip(s.volumes, used.tolist(), strict=True) if keep])
+    volumes = tuple(compress(s.volumes, used.tolist()))
     return s._replace(volumes=volumes, pods=s.pods._replace(volume=_renumber(used)[s.pods.volume]))
 
 
 def _drop_specs(s: Snapshot) -> Snapshot:
     used = _mask(
         len(s.specs),
-        [s.pods.spec, [recent_eviction.spec for recent_eviction in s.recent_evictions if recent_eviction.spec >= 0]],
+        [s.pods.spec, [eviction.spec for eviction in s.recent_evictions if eviction.spec >= 0]],
     )
     if used.all():
         return s
     new = _renumber(used)
     return s._replace(
-        specs=tuple([spec for spec, keep in zip(s.specs, used.tolist(), strict=True) if keep]),
+        specs=tuple(compress(s.specs, used.tolist())),
         pods=s.pods._replace(spec=new[s.pods.spec]),
         recent_evictions=tuple(
-            [
-                recent_eviction._replace(spec=spec_in(new, recent_eviction.spec))
-                for recent_eviction in s.recent_evictions
-            ]
+            [eviction._replace(spec=spec_in(new, eviction.spec)) for eviction in s.recent_evictions]
         ),
     )
 
@@ -116,7 +114,7 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
         s.nodes.label_set,
         s.templates.label_set,
         [0, *(label_set for _, label_set in s.namespaces)],
-        [recent_eviction.label_set for recent_eviction in s.recent_evictions],
+        [eviction.label_set for eviction in s.recent_evictions],
     ]
     sets = s.label_sets
     used = _mask(len(sets.offsets) - 1, rows)
@@ -132,10 +130,7 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
         templates=s.templates._replace(label_set=new[s.templates.label_set]),
         namespaces=tuple([(name, int(new[label_set])) for name, label_set in s.namespaces]),
         recent_evictions=tuple(
-            [
-                recent_eviction._replace(label_set=int(new[recent_eviction.label_set]))
-                for recent_eviction in s.recent_evictions
-            ]
+            [eviction._replace(label_set=int(new[eviction.label_set])) for eviction in s.recent_evictions]
         ),
     )
 
@@ -147,7 +142,7 @@ def _drop_strings(s: Snapshot) -> Snapshot:
         return s
     new = _renumber(used)
     return s._replace(
-        strings=tuple([text for text, keep in zip(s.strings, used.tolist(), strict=True) if keep]),
+        strings=tuple(compress(s.strings, used.tolist())),
         label_sets=sets._replace(keys=new[sets.keys], values=new[sets.values]),
         pods=s.pods._replace(
             namespace=new[s.pods.namespace],
@@ -202,9 +197,9 @@ def _check_sizes(s: Snapshot) -> Snapshot:
 def _check_totals(s: Snapshot) -> Snapshot:
     """Return the same snapshot. Refuses amounts whose sum does not fit int64."""
     pods = np.bincount(s.pods.spec, minlength=len(s.specs)).tolist()
-    for recent_eviction in s.recent_evictions:
-        if recent_eviction.spec >= 0:
-            pods[recent_eviction.spec] += 1
+    for eviction in s.recent_evictions:
+        if eviction.spec >= 0:
+            pods[eviction.spec] += 1
     requested = dict.fromkeys(s.resources, 0)
     for spec, count in zip(s.specs, pods, strict=True):
         for name, amount in spec.requests:

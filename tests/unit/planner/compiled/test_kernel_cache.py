@@ -1,6 +1,6 @@
 """Compiled code is kept between runs exactly as long as all its sources are unchanged.
 
-Processes that start at the same time compile each kernel once. The used parts of numba's private classes exist.
+Processes that start at the same time compile each kernel once.
 """
 
 import os
@@ -9,15 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
-import numba
 import pytest
-from numba.core import caching, dispatcher
 
 from tests.builders.forked import programs
 from trimtab.planner.compiled.content import content_of
-from trimtab.planner.compiled.kernel_cache import PARTS, missing_parts
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(
@@ -308,54 +304,6 @@ def test_what_another_process_compiled_for_the_calls_that_it_noted_is_loaded(run
     write(tmp_path)
     assert finish(start(tmp_path, RECORDER)) == (["14007"], "")
     assert run(tmp_path) == ["14007", "1"]
-
-
-def test_this_version_of_numba_has_all_that_keeping_kernels_is_built_on() -> None:
-    missing = missing_parts()
-    advice = "mend planner/compiled/kernel_cache.py, then raise numba's upper bound in pyproject.toml"
-    assert not missing, f"numba {numba.__version__}: {'; '.join(missing)}. Kernels are not kept: {advice}"
-
-
-class Otherwise(caching.FunctionCache):
-    """A class as another version of numba might have it."""
-
-    def __init__(self, py_func: object, options: object) -> None:
-        super().__init__(py_func)
-        self.options = options
-
-
-class Renamed:
-    """A class with the same constructor, but without any known attribute."""
-
-    load_overload = save_overload = _index_key = None
-
-    def __init__(self, py_func: object) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        pytest.param({"FunctionCache": None}, "has no class FunctionCache", id="a class is gone"),
-        pytest.param({"IndexDataCacheFile": object}, "IndexDataCacheFile has no method _load_index", id="a method"),
-        pytest.param({"FunctionCache": Otherwise}, "cannot be made of a function alone", id="one more parameter"),
-        pytest.param({"FunctionCache": Renamed}, "FunctionCache has no attribute _impl", id="an attribute"),
-    ],
-)
-def test_a_part_of_numba_that_is_missing_is_named(changed: dict[str, object], words: str) -> None:
-    known = {name: getattr(caching, name) for name in PARTS}
-    assert words in "; ".join(missing_parts(SimpleNamespace(**known | changed)))
-    assert "enable_caching" in "; ".join(missing_parts(of_dispatcher=SimpleNamespace()))
-    assert missing_parts(SimpleNamespace(**known), dispatcher) == ()
-
-
-def test_without_a_part_of_numba_kernels_work_and_are_not_kept_and_one_line_warns(tmp_path: Path) -> None:
-    write(tmp_path)
-    program = f"from numba.core import caching; del caching.IndexDataCacheFile._load_index\n{PROGRAM}"
-    words, errors = finish(start(tmp_path, program))
-    assert words == ["14007", "0"]
-    assert errors.count("compiled kernels are not cached: numba") == 1, errors
-    assert not caches(tmp_path)
 
 
 def one(x: int) -> int:

@@ -18,8 +18,7 @@ from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings, SettingsError, resolve_scale_up
 from trimtab.planner.model.settings.reading import resolved, setting
 from trimtab.planner.model.values import CapacityRequest, PodRequirements
-from trimtab.planner.new_nodes.progress import PlanInProgress
-from trimtab.planner.new_nodes.refusals import GrowthInPlan, refuse, why_pending
+from trimtab.planner.new_nodes.progress import GrowthInPlan, PlanInProgress, refuse, why_pending
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb

@@ -11,7 +11,7 @@ Each part has its reason; times are CPU times of the benchmarks on 5,000 nodes w
 - `compiler`: kernels that only kernels call get no machine code of their own, and numba lists its flags once. Without
   it, compiling all kernels takes half as long again.
 - `prefetch`: elements are requested before a loop reaches them. Without it, the first loop takes 7 to 14 % longer.
-- `kernel_cache`, `content`: numba's own cache checks only the file of the outermost kernel, so after an upgrade it
+- `kernel_cache`: numba's own cache checks only the file of the outermost kernel, so after an upgrade it
   would use outdated code of an inner kernel, or an outdated constant of another module, and answer wrongly.
 - Its locks: processes that start at the same time compile each kernel once, not each for itself.
 - Its check of folders: loading compiled code runs it, so it is neither loaded from nor written to a folder that

@@ -1,9 +1,8 @@
 """Where compiled code is cached between runs, and which process compiles what if several start at the same time.
 
-Decides when cached code may be used: as long as everything it was built from is unchanged
-(`trimtab.planner.compiled.content`). Processes that share a cache compile each kernel once: the first one that
-needs it locks it, the others wait and load it; no answer depends on the lock. The operating system releases the locks
-of a process when it ends, in any way.
+Decides when cached code may be used: as long as everything it was built from is unchanged. Processes that share a cache
+compile each kernel once: the first one that needs it locks it, the others wait and load it; no answer depends on the
+lock. The operating system releases the locks of a process when it ends, in any way.
 
 Loading compiled code runs it, as importing a module does, so it is not loaded from, nor written to, a folder that
 others can write: others than this process's account, root, and the owner of the source folder, whose code runs anyway.
@@ -12,6 +11,10 @@ folder itself owns the new one.
 
 Built on private classes of numba, which are not guaranteed: pyproject.toml allows the versions for which
 tests/unit/planner/compiled/test_kernel_cache.py has passed. Never compiles.
+
+The content is a kernel's own code, that of every kernel and function it calls, and every constant it reads; numba
+checks only the file of the outermost kernel. It is compared, not file or time: changing a comment requires no
+compilation.
 """
 
 import os
@@ -20,17 +23,104 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
-from typing import Any, ClassVar, Final
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
 from numba.core import caching, config, event
 
 from trimtab.planner.compiled import shipped
 from trimtab.planner.compiled.compiler import LoadingContext
-from trimtab.planner.compiled.content import content_of
+
+
+class _Local(NamedTuple):
+    """The content of one function itself, and the functions to which it refers."""
+
+    content: str
+    refers: tuple[FunctionType, ...]
+
+
+_known: dict[FunctionType, _Local] = {}
+
+
+def content_of(function: FunctionType) -> str:
+    """Return a digest of a function and everything it reaches. To be called once the modules are loaded.
+    O(functions).
+    """
+    reached: dict[FunctionType, None] = {function: None}
+    sink = sha256(".".join(np.__version__.split(".")[:2]).encode())
+    queue = [function]
+    for member in queue:
+        local = _known.get(member)
+        if local is None:
+            local = _known[member] = _local(member)
+        sink.update(local.content.encode())
+        for other in local.refers:
+            if other not in reached:
+                reached[other] = None
+                queue.append(other)
+    return sink.hexdigest()
+
+
+def _local(function: FunctionType) -> _Local:
+    refers: dict[FunctionType, None] = {}
+    said: list[object] = [function.__module__, function.__qualname__, _code(function.__code__)]
+    said.append([_value(default, refers) for default in function.__defaults__ or ()])
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    said.append([(name, _value(cell.cell_contents, refers)) for name, cell in cells])
+    names = tuple(dict.fromkeys(_names(function.__code__)))
+    for name in names:
+        if name in function.__globals__:
+            said.append((name, _value(function.__globals__[name], refers, names)))
+    return _Local(repr(said), tuple(refers))
+
+
+def _code(code: CodeType) -> tuple[object, ...]:
+    """Return the content of a code object, without line numbers and the function's docstring."""
+    constants = [
+        _code(constant) if isinstance(constant, CodeType) else (type(constant).__name__, constant)
+        for constant in code.co_consts
+    ]
+    signature = code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars
+    return signature, code.co_code, code.co_names, repr(constants[1:] if _has_docstring(code) else constants)
+
+
+def _has_docstring(code: CodeType) -> bool:
+    return bool(code.co_consts) and isinstance(code.co_consts[0], str)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _value(value: Any, refers: dict[FunctionType, None], names: tuple[str, ...] = ()) -> object:
+    """Return the content of a global; functions are only named here, and added to `refers`. names : attributes used."""
+    function = getattr(value, "py_func", value)
+    if isinstance(function, FunctionType):
+        refers[function] = None
+        return function.__module__, function.__qualname__, repr(sorted(getattr(value, "targetoptions", {}).items()))
+    match value:
+        case ModuleType():
+            used = [(name, _value(getattr(value, name), refers)) for name in names if hasattr(value, name)]
+            return value.__name__, used
+        case type():
+            members = [(member.name, member.value) for member in value] if issubclass(value, Enum) else []
+            return value.__module__, value.__qualname__, getattr(value, "_fields", ()), members
+        case np.ndarray() | np.generic():
+            return value.dtype.str, value.shape, value.tobytes()
+        case tuple() | list():
+            return type(value).__qualname__, [_value(field, refers) for field in value]
+        case bool() | int() | float() | complex() | str() | bytes() | None:
+            return type(value).__qualname__, value
+    return type(value).__module__, type(value).__qualname__
+
 
 try:
     import fcntl

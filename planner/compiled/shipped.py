@@ -2,7 +2,7 @@
 
 A release's wheel and the image contain them, a source distribution and a checkout do not; then there is no folder, and
 kernels are compiled on first use. Code is used if it was built from the same content
-(`trimtab.planner.compiled.content`) by the same numba and minor version of Python, and if this processor has every
+(`trimtab.planner.compiled.kernel_cache`) by the same numba and minor version of Python, and if this processor has every
 instruction that it may contain. Otherwise the kernel is compiled for this processor, as without the folder.
 
 `.ci/kernels` builds them.

@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from trimtab.planner.decisions.missing_members import with_missing_members
 from trimtab.planner.decisions.requests import RequestError
-from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
+from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate, with_missing_members
 from trimtab.planner.decisions.summary import PodCountsKey, count_pods, notes, write_summary, write_verdicts
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.facts.nodes import ShownPricesKey, shown_prices

@@ -10,8 +10,7 @@ from trimtab.places import UPCOMING, count_places, node_name
 from trimtab.planner.facts.labels import values_by_label_set
 from trimtab.planner.facts.nodes import limits_by_group
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.new_nodes.progress import write_splits
-from trimtab.planner.new_nodes.refusals import GrowthInPlan, Refusals, why_pending
+from trimtab.planner.new_nodes.progress import GrowthInPlan, Refusals, why_pending, write_splits
 from trimtab.planner.new_nodes.whole_problem import PlannedNodes
 from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.predicates.topologies import HOSTNAME

@@ -12,8 +12,7 @@ from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.model.tuning import MOST_PRIORITIES, SETTLING_ROUNDS
 from trimtab.planner.new_nodes.cheapest_nodes import plan_whole
-from trimtab.planner.new_nodes.progress import PlanInProgress
-from trimtab.planner.new_nodes.refusals import Refusals, refuse
+from trimtab.planner.new_nodes.progress import PlanInProgress, Refusals, refuse
 from trimtab.planner.new_nodes.whole_problem import PlannedNodes, bound_by_zones, joined
 from trimtab.planner.placement.packing import GrowingGroups, Packed, pack, packer
 from trimtab.planner.placement.waiting import priorities, unplaced
@@ -22,10 +21,16 @@ from trimtab.planner.scale_up.balance import Sharing, split_within
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import Estimate, EstimateInput, GroupChoice, as_options, estimates
 from trimtab.planner.scale_up.expanders import ChoiceState, Chooser
-from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, rating
+from trimtab.planner.scale_up.plan import (
+    PlanHistory,
+    ScaleUpPlan,
+    UnplacedPods,
+    place_at,
+    place_on_existing_nodes,
+    rating,
+)
 from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.variants import Variant
-from trimtab.planner.scale_up.waiting_pods import UnplacedPods, place_at, place_on_existing_nodes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import current_mark

@@ -32,8 +32,7 @@ from trimtab.planner.placement.waiting import (
     priorities,
 )
 from trimtab.planner.predicates.counters import shared_domains
-from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.scale_up.waiting_pods import placeholders
+from trimtab.planner.scale_up.plan import ScaleUpPlan, placeholders
 from trimtab.planner.simulation.build import branch
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert

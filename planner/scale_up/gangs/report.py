@@ -16,8 +16,7 @@ import numpy as np
 from trimtab.planner.facts.gangs import MISSING_UID, Gang, Reason
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.new_nodes.demand_sets import DemandSet
-from trimtab.planner.new_nodes.progress import PlanInProgress
-from trimtab.planner.new_nodes.refusals import OF_GROUP, Refusals
+from trimtab.planner.new_nodes.progress import OF_GROUP, PlanInProgress, Refusals
 from trimtab.planner.round.waiting import UnusedNodes
 from trimtab.planner.scale_up.plan import GangOutcome, Rejection, ScaleUpPlan
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64

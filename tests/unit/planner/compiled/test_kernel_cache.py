@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.forked import programs
-from trimtab.planner.compiled.content import content_of
+from trimtab.planner.compiled.kernel_cache import content_of
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(
@@ -316,8 +316,8 @@ LIMIT = 5
 def test_content_is_compared_by_what_indices_reach_not_by_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     before = content_of(one)
     assert content_of(one) == before
-    monkeypatch.setattr("trimtab.planner.compiled.content._known", {})
+    monkeypatch.setattr("trimtab.planner.compiled.kernel_cache._known", {})
     assert content_of(one) == before
-    monkeypatch.setattr("trimtab.planner.compiled.content._known", {})
+    monkeypatch.setattr("trimtab.planner.compiled.kernel_cache._known", {})
     monkeypatch.setitem(globals(), "LIMIT", 6)
     assert content_of(one) != before

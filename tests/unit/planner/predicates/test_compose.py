@@ -16,7 +16,7 @@ from tests.builders.random_rows import rows
 from tests.builders.simulation_walks import SEEDS, Walk
 from tests.reference.predicates import compose as naive
 from tests.reference.simulation.moves import Cluster
-from trimtab.planner.compiled.content import content_of
+from trimtab.planner.compiled.kernel_cache import content_of
 from trimtab.planner.predicates.counter_kind import HOOK_NAMES, CounterHooks
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.order import KINDS, reasons_of

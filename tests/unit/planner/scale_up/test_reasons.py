@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.planner.new_nodes.refusals import first_predicate
+from trimtab.planner.new_nodes.progress import first_predicate
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 

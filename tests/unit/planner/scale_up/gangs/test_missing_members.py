@@ -63,7 +63,7 @@ def test_pods_beyond_what_a_plan_counts_are_named_in_a_note(monkeypatch: pytest.
         other.CopyFrom(message.pod_groups[0])
         other.name, other.desired_count = name, 3
         other.pod_template.namespace = "default"
-    monkeypatch.setattr("trimtab.planner.decisions.missing_members.MOST_TOGETHER", 8)
+    monkeypatch.setattr("trimtab.planner.decisions.simulations.MOST_TOGETHER", 8)
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP])
     request.settings.gangs.count_missing_members = True
     request.now.seconds = NOW_S

@@ -221,6 +221,10 @@ class KernelLock:
         return self._files[self._directory]
 
 
+_FunctionCache: Any = caching.FunctionCache
+_CompileResultCacheImpl: Any = caching.CompileResultCacheImpl
+_IndexDataCacheFile: Any = caching.IndexDataCacheFile
+
 _directories: Final[set[str]] = set()
 
 _COMPILED_ELSEWHERE: Final = "trimtab:compiled elsewhere"
@@ -289,7 +293,7 @@ def kept_in() -> tuple[str, ...]:
     return tuple(sorted(_directories))
 
 
-class _Index(caching.IndexDataCacheFile):  # type: ignore[misc]
+class _Index(_IndexDataCacheFile):  # type: ignore[misc]
     """numba's index of compiled code by types, which counts as empty if a type no longer exists.
 
     Otherwise, after an upgrade that renames a type, every call of the kernels that once took it would fail.
@@ -322,10 +326,10 @@ class _Nowhere:
         return self._line
 
 
-class _Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _Impl(_CompileResultCacheImpl):  # type: ignore[misc]
     """numba's choice of a directory, with one more if there is none."""
 
-    _locator_classes: ClassVar[list[Any]] = [*caching.CompileResultCacheImpl._locator_classes, _Nowhere]
+    _locator_classes: ClassVar[list[Any]] = [*_CompileResultCacheImpl._locator_classes, _Nowhere]
 
     def check_cachable(self, data: Any) -> bool:
         return not isinstance(self.locator, _Nowhere) and bool(super().check_cachable(data))
@@ -334,7 +338,7 @@ class _Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         return super().rebuild(LoadingContext(target_context), payload)
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(_FunctionCache):  # type: ignore[misc]
     """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file.
 
     Below NUMBA_CACHE_DIR, folders are named by modules, not by where the sources are, and files by the stamp: checkouts

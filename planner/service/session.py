@@ -66,7 +66,7 @@ class CachedSnapshot:
         self._lock = threading.RLock()
         self._size: int | None = None
         """None = not measured since the last value was added."""
-        self._values = base._values_of_same(snapshot) if base else {}
+        self._values = base.values_of_same(snapshot) if base else {}
         self._last: dict[object, object] = {}
         self._last_of_base = dict(base._last) if base else {}
         self._computing: list[Reads] = []
@@ -125,7 +125,7 @@ class CachedSnapshot:
             self._last[key], self._size = value, None
             self._last_of_base.pop(key, None)
 
-    def _values_of_same(self, snapshot: Snapshot) -> dict[SnapshotKey[Any], _CachedValue]:
+    def values_of_same(self, snapshot: Snapshot) -> dict[SnapshotKey[Any], _CachedValue]:
         """Return the values computed from fields that another snapshot shares."""
         with self._lock:
             values = dict(self._values)

@@ -66,7 +66,7 @@ def candidates(problem: Problem, cost: Float64, groups: Int32, count: int) -> In
         return groups
     costs = share_cost(problem, cost, groups)
     alone = np.where(np.isinf(costs), np.inf, cost[groups])
-    best = np.unique([costs_.argmin(axis=1) for costs_ in (costs, alone)])
+    best = np.unique([table.argmin(axis=1) for table in (costs, alone)])
     return np.unique(np.concatenate([groups[best], _ladder(problem, cost, groups, count)])).astype(np.int32)
 
 

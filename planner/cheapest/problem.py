@@ -90,11 +90,11 @@ def problem(demand: Int64, pods: Int64, allowed: Bool, capacity: Int64, price: F
     )  # fmt: skip
 
 
-def with_node_limit(problem_: Problem, classes: Bool, limit: int) -> Problem:
+def with_node_limit(whole: Problem, classes: Bool, limit: int) -> Problem:
     """Return the problem with a limit of pods of several classes, taken together, on one node.
 
     For pods with anti-affinity to each other, or spread over host names. classes : bool[C]. It adds one resource.
     """
-    demand = np.concatenate([problem_.demand, classes.astype(np.int64)[:, None]], axis=1)
-    capacity = np.concatenate([problem_.capacity, np.full((len(problem_.capacity), 1), limit, np.int64)], axis=1)
-    return problem_._replace(demand=demand, capacity=capacity)
+    demand = np.concatenate([whole.demand, classes.astype(np.int64)[:, None]], axis=1)
+    capacity = np.concatenate([whole.capacity, np.full((len(whole.capacity), 1), limit, np.int64)], axis=1)
+    return whole._replace(demand=demand, capacity=capacity)

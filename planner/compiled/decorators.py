@@ -135,7 +135,7 @@ def _one_width(dispatcher: Any) -> None:
 
     def template(arguments: Any, keywords: Any) -> Any:
         return get_template(
-            tuple(map(_widened, arguments)), {name: _widened(type_) for name, type_ in keywords.items()}
+            tuple(map(_widened, arguments)), {name: _widened(argument) for name, argument in keywords.items()}
         )
 
     dispatcher.get_call_template = template

@@ -218,15 +218,13 @@ class _PlanCall(NamedTuple):
 
     def after(self, first: Planned) -> "_PlanCall":
         """Return the call for the decisions that follow a round of others."""
-        round_input_ = next((round_input for round_input in first.inputs if round_input is not None), None)
-        if round_input_ is None:
+        following = next((round_input for round_input in first.inputs if round_input is not None), None)
+        if following is None:
             return self
-        if round_input_.snapshot is self.snapshot:
-            return self._replace(input=round_input_)
+        if following.snapshot is self.snapshot:
+            return self._replace(input=following)
         # What is cached belongs to the snapshot as it came.
-        return self._replace(
-            input=round_input_, snapshot=round_input_.snapshot, work=self.work._replace(cache=UNCACHED)
-        )
+        return self._replace(input=following, snapshot=following.snapshot, work=self.work._replace(cache=UNCACHED))
 
     @property
     def now_ns(self) -> int:

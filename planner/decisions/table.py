@@ -26,7 +26,7 @@ def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":
 
 def missing(table: Table) -> Iterable[str]:
     """Yield the fields, in `PlanSettings` and `PlanResponse`, of existing decisions that are not in a table."""
-    codes_ = {decision.code for decision in table}
+    present = {decision.code for decision in table}
     for name, code in pb.Decision.Code.items():
-        if code not in codes_ and code != pb.Decision.UNSPECIFIED:
+        if code not in present and code != pb.Decision.UNSPECIFIED:
             yield name.lower()

@@ -196,12 +196,12 @@ def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, w
 def _with_limits(problem: Problem, limits: list[_ClassLimit]) -> Problem:
     """Return the problem with the limits of a node: on the pods of each class, and of the sets of several classes with
     most pods, at most MOST_SETS, on all of them."""
-    for rows, limit_ in limits:
+    for rows, max_pods in limits:
         at = list(rows)
-        problem.per_node[at] = np.minimum(problem.per_node[at], limit_)
+        problem.per_node[at] = np.minimum(problem.per_node[at], max_pods)
     sets = sorted({limit for limit in limits if len(limit.rows) > 1}, key=lambda limit: (-_pods(problem, limit), limit))
-    for rows, limit_ in sets[:MOST_SETS]:
-        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), limit_)
+    for rows, max_pods in sets[:MOST_SETS]:
+        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), max_pods)
     return problem
 
 

@@ -168,11 +168,11 @@ class _Packing:
         return Estimate(group, packed.pods, packed, packed.nodes, int(used[CPU]), int(used[MEMORY]))
 
 
-def as_options(estimates_: Sequence[Estimate]) -> Options:
+def as_options(candidates: Sequence[Estimate]) -> Options:
     """Return estimates as options for expanders."""
     rows = [
         (estimate.group, estimate.node_count, estimate.packed.placed, estimate.cpu_milli, estimate.memory_bytes)
-        for estimate in estimates_
+        for estimate in candidates
     ]
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 

@@ -114,7 +114,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation.state, served.where.allowed, pods, node)
-    without_place, held = (unplaced(simulation.state, pods_) for pods_ in (served.pods, pods[len(served.pods) :]))
+    without_place, held = (unplaced(simulation.state, group) for group in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(without_place, served.pending.pods[~served.pending.may_add])
     return served._replace(waiting=without_place[asks], placeholders=held, on_existing=_in_room(simulation, start))
 

@@ -254,23 +254,23 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     if not left_count or not affordable:
         return []
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
-    variants_ = [
+    others = [
         Variant(placement_order, expanders)
         for placement_order in PLACEMENT_ORDERS
         if left_count < waiting and (some_left or too_many_nodes or by_price)
     ]
     if progress.group_of and len(left_by(usual, SHARED_LIMITS)):
-        variants_ += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
+        others += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = group_prices(progress.groups)
     is_priced, grows = not np.isnan(price).any(), bool(progress.group_of)
     may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
     if may_replace and (len(usual.history.choices) > 1 or some_left):
-        variants_ += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
+        others += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
     if grows and is_priced and expanders[0] == Expander.CHEAPEST_PLAN:
-        variants_ += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
+        others += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
     if may_replace and is_priced and expanders[0] == Expander.PRICE:
-        variants_.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
-    return variants_[:affordable]
+        others.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
+    return others[:affordable]
 
 
 def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:

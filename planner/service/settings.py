@@ -122,7 +122,7 @@ class ExpanderOptions:
         for name in self.expander_chain.split(",") if self.expander_chain else ():
             key = name.strip().upper().replace("-", "_")
             if key == "UNSPECIFIED" or key not in plan_pb2.Expander.Code.keys():  # noqa: SIM118
-                names = ", ".join(name_.lower().replace("_", "-") for name_ in plan_pb2.Expander.Code.keys()[1:])
+                names = ", ".join(key_name.lower().replace("_", "-") for key_name in plan_pb2.Expander.Code.keys()[1:])
                 raise ValueError(f"--expander-chain: {name.strip()!r} is not an expander; there are {names}")
             codes.append(plan_pb2.Expander.Code.Value(key))
         return codes

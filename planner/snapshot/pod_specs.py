@@ -358,12 +358,12 @@ def labels_of(row: Row, label_set: int, dictionary: RequestDictionary) -> tuple[
 
 
 def _limits(row: Row, limits: Sequence[pb.ResourceAmount], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    limits_: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for limit in limits:
         if not 0 <= limit.resource < len(resources):
             row.refuse("limits.resource", f"{limit.resource} is not an index into the resources beside it")
-        limits_[resources[limit.resource]] = row.amount(limit.amount, "limits.amount")
-    return tuple(sorted(limits_.items()))
+        amounts[resources[limit.resource]] = row.amount(limit.amount, "limits.amount")
+    return tuple(sorted(amounts.items()))
 
 
 def _capacity_request(row: Row, message: pb.CapacityRequest, dictionary: RequestDictionary) -> CapacityRequest:

@@ -11,6 +11,7 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.rightsize.sizing import Bin, Sizing, SizingLimits, least_bins, read_headroom
 from trimtab.clients.planner_client import PlannerClient
+from trimtab.planner.cheapest import portfolio
 
 PRICE = st.integers(1, 20).map(lambda tenths: tenths / 10)
 OFFERS = st.lists(
@@ -23,7 +24,9 @@ POD = st.builds(SmallPod, st.integers(1, 30).map(lambda n: n * 100), st.integers
 
 @pytest.fixture(scope="module")
 def planner() -> Iterator[PlannerClient]:
-    with open_planner(None) as opened:
+    """A planner that improves a plan with fewer tries: of a handful of pods most are repeated."""
+    with pytest.MonkeyPatch.context() as patched, open_planner(None) as opened:
+        patched.setattr(portfolio, "IMPROVEMENT_FILLS", 1000)
         yield opened
 
 

@@ -28,6 +28,7 @@ import pytest
 import structlog
 import yaml
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from pytest_rerunfailures import suspended_finalizers
 
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
@@ -59,6 +60,9 @@ settings.register_profile(
 )
 settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=EXPLORED, derandomize=False)
 settings.load_profile("trimtab")
+# Otherwise numbers and texts of the source are examples, too: any change of it changes all tests', and each process
+# parses every module, which takes four seconds.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

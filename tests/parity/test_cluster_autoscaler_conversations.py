@@ -15,6 +15,7 @@ from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.clouds import SETTINGS, Clock
 from tests.builders.json_api import JsonApiServer
+from tests.builders.tiers import ci_but
 from tests.builders.waiting import LIMIT_S
 from tests.parity.cluster_autoscaler_conversations.conversation import DATA, Call, Conversation, read
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
@@ -48,6 +49,9 @@ TIMELESS = (
 Send = Callable[[Call], tuple[str, bytes]]
 names = sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))
 conversation = cache(read)
+IN_SUITE = ("grpc", "price")
+"""Recordings of the newest Cluster Autoscaler."""
+EACH_RECORDING = pytest.mark.parametrize("name", ci_but(IN_SUITE, names))
 
 
 class Answered(NamedTuple):
@@ -136,21 +140,21 @@ def deleted_before(answered: list[Answered]) -> Iterator[tuple[Answered, set[str
             deleted |= {node.provider_id for node in pb.NodeGroupDeleteNodesRequest.FromString(one.call.request).nodes}
 
 
-@pytest.mark.parametrize("name", names)
+@EACH_RECORDING
 def test_every_call_has_the_status_that_it_had(name: str) -> None:
     assert [(one.call.name, one.code) for one in replayed(name)] == [
         (call.name, call.code) for call in calls_of(conversation(name), PROVIDER)
     ]
 
 
-@pytest.mark.parametrize("name", names)
+@EACH_RECORDING
 def test_answers_that_do_not_depend_on_time_are_the_same_bytes(name: str) -> None:
     for one in replayed(name):
         if one.call.name in TIMELESS:
             assert one.answer == one.call.answer, one.call.name
 
 
-@pytest.mark.parametrize("name", names)
+@EACH_RECORDING
 def test_groups_and_sizes_are_those_of_the_recording(name: str) -> None:
     sizes = 0
     for one in replayed(name):
@@ -166,7 +170,7 @@ def test_groups_and_sizes_are_those_of_the_recording(name: str) -> None:
     assert sizes > 10
 
 
-@pytest.mark.parametrize("name", names)
+@EACH_RECORDING
 def test_nodes_and_instances_are_those_of_the_recording(name: str) -> None:
     for one, deleted in deleted_before(replayed(name)):
         if one.call.name == "NodeGroupForNode" and one.steady:
@@ -181,7 +185,7 @@ def test_nodes_and_instances_are_those_of_the_recording(name: str) -> None:
             assert all(instance.status.instance_state for instance in found)
 
 
-@pytest.mark.parametrize("name", names)
+@EACH_RECORDING
 def test_answers_have_what_the_cluster_autoscaler_cannot_do_without(name: str) -> None:
     """An empty template makes it exit, and an omitted field of the options counts as 0."""
     for one in replayed(name):
@@ -205,7 +209,7 @@ def test_the_recordings_have_what_they_are_for() -> None:
     assert made == {method.name for method in pb.DESCRIPTOR.services_by_name["CloudProvider"].methods} - {
         "NodeGroupDecreaseTargetSize"
     }
-    options = [answer for name in names for answer in replayed(name) if answer.call.name == "NodeGroupGetOptions"]
+    options = [answer for name in IN_SUITE for answer in replayed(name) if answer.call.name == "NodeGroupGetOptions"]
     assert {bool(one.answer) for one in options} == {False, True}
 
 

@@ -62,7 +62,7 @@ def test_with_prices_the_default_saves_no_less_than_the_most_nodes_do() -> None:
 
 @pytest.mark.parametrize("effort", ["FIRST", "USUAL"])
 def test_without_prices_groups_are_chosen_as_by_upstreams_default(effort: str) -> None:
-    for document, _ in list(recorded_growth("pending"))[: 20 if ALL else 4]:
+    for document, _ in list(recorded_growth("pending"))[: 20 if ALL else 3]:
         bare = without_prices(document)
         default, named = (ours(bare, {"expanders": chain}, effort) for chain in ([], ["LEAST_WASTE"]))
         assert len(default.growth.pending) <= len(named.growth.pending)

@@ -12,9 +12,9 @@ from tests.parity.recordings import NASTY, SETS, Recorded, nasty, objects, recor
 from tests.parity.snapshot_rules import RuledCluster
 from trimtab.common.objects import build_snapshot, decode_objects
 
-EVERY = 1 if ALL else 10
+EVERY = 1 if ALL else 20
 """One document of so many, of each set: all of them are for the planner, which is quicker."""
-DOCUMENTS = [(name, document) for name in SETS for document in list(recorded(name))[EVERY // 2 :: EVERY]]
+DOCUMENTS = [(name, document) for name in SETS for document in list(recorded(name))[EVERY // 4 :: EVERY]]
 
 
 def _disagreements(one: Recorded) -> list[str]:

@@ -69,6 +69,7 @@ def test_in_all_about_as_many_nodes_go(name: str) -> None:
     assert 0.95 * upstream <= policy <= 1.2 * upstream
 
 
+@pytest.mark.ci
 def test_a_recorded_cluster_grows_as_the_real_autoscaler_had_it_grow() -> None:
     recordings = files("clients").joinpath("data/recordings")
     scenario, recording = read_input(Path(str(recordings / "gardener-gcp-g2.json.gz")))
@@ -140,11 +141,13 @@ REMOVES_OTHERWISE = {
 """Steps at which no run of upstream has the same unneeded nodes, and why."""
 
 
+@pytest.mark.ci
 def test_the_simulator_still_makes_the_recorded_clusters() -> None:
     other = [name for name, one in steps().items() if one.document != one.recorded]
     assert other == [], "the oracle has to be asked again: see README.md of cluster_autoscaler_oracle"
 
 
+@pytest.mark.ci
 def test_each_step_grows_as_in_a_run_of_the_real_autoscaler_there_but_for_stated_reasons(note: Note) -> None:
     other = {name: one for name, one in steps().items() if one.grown not in one.upstream_grown}
     assert_known(other, GROWS_OTHERWISE, note)
@@ -154,6 +157,7 @@ def test_each_step_grows_as_in_a_run_of_the_real_autoscaler_there_but_for_stated
         assert one.grown.pending in [their.pending for their in one.upstream_grown]
 
 
+@pytest.mark.ci
 def test_each_step_finds_the_nodes_unneeded_that_a_run_of_the_real_autoscaler_does_but_for_stated_reasons(
     note: Note,
 ) -> None:
@@ -164,6 +168,7 @@ def test_each_step_finds_the_nodes_unneeded_that_a_run_of_the_real_autoscaler_do
         assert min(counts) - 1 <= len(one.unneeded) <= max(counts) + 1
 
 
+@pytest.mark.ci
 def test_the_recorded_steps_contain_growth_leftover_pods_and_removals() -> None:
     runs = [run for one in steps().values() for run in one.upstream_grown]
     assert len([one for one in steps().values() if all(run.nodes for run in one.upstream_grown)]) >= 9

@@ -10,7 +10,7 @@ PROGRAM = """
 import json, sys
 import structlog
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-from tests.builders.traced_round import make_a_round
+from tests.contract.actuator.traced_round import make_a_round
 print(json.dumps(make_a_round()))
 """
 

@@ -1,9 +1,15 @@
 """`python -m trimtab.planner` as a process: ready once it can answer, stopped, and given bad settings."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -11,13 +17,30 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.builders import metrics
 from tests.builders.forked import Programs
 from tests.builders.metrics import check_page
-from tests.builders.planner_process import running
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import GrpcLink, PlannerClient
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2
+
+
+@contextmanager
+def running(directory: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yield a listening process and its address; kill it at the end if it still runs."""
+    file = directory / "address"
+    command = [sys.executable, "-m", "trimtab.planner", f"--address-file={file}", *options]
+    with (directory / "log").open("w") as log:
+        process = subprocess.Popen(command, stderr=log, env=os.environ | environment, text=True)
+        try:
+            while not file.exists():
+                assert process.poll() is None, (directory / "log").read_text()
+                sleep(0.01)
+            yield process, file.read_text().strip()
+        finally:
+            process.kill()
+            process.wait()
+
 
 # A planner compiles its kernels before it serves, unless they are cached.
 START_S = 2.5 * LIMIT_S

@@ -159,9 +159,9 @@ def test_immediate_volumes_of_successive_pods_take_turns_in_the_zones_and_the_gr
 
 
 def test_a_pod_whose_node_is_reclaimed_waits_for_a_node_in_the_zone_of_its_volume() -> None:
-    reclaim = {"nodeGroups": ["a"], "meanTime": "15m", "notice": "60s"}
-    simulation = ClusterSimulation(scenario("Immediate", reclaims=[reclaim], duration="2h"))
-    simulation.run_for("14m")
+    reclaim = {"nodeGroups": ["a"], "meanTime": "8m", "notice": "60s"}
+    simulation = ClusterSimulation(scenario("Immediate", reclaims=[reclaim], duration="1h"))
+    simulation.run_for("7m")
     before = volume_zones(simulation)
     simulation.run()
     assert simulation.summary()["podsReclaimed"] >= 2

@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 
-from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
+from tests.unit.planner.cheapest.pending_problems import random_problem
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
 from trimtab.planner.cheapest.portfolio import SearchInputs, candidates, fill_state_for, make_plans
 from trimtab.planner.cheapest.problem import PlanBounds, Problem

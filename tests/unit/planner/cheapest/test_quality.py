@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.builders.examples import ALL
-from tests.builders.pending_problems import karpenter_problem, random_problem
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates.cheapest_plan import offences
 from tests.certificates.scale_up import offences as broken_rules
 from tests.reference.scale_up.bound import bound, optimum
+from tests.unit.planner.cheapest.pending_problems import karpenter_problem, random_problem
 from tests.unit.planner.cheapest.problems import cluster_of
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
 from trimtab.planner.cheapest.problem import Problem

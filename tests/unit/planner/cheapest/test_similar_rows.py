@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.pending_problems import random_problem
+from tests.unit.planner.cheapest.pending_problems import random_problem
 from trimtab.planner.cheapest.portfolio import mean_demand, similar_rows, with_similar_rows_joined
 
 ROW = st.tuples(st.integers(0, 500), st.integers(0, 500), st.integers(0, 1), st.booleans())

@@ -2,10 +2,7 @@
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 from tests.builders.replacement import NOW_S, WEB, group, web
 from tests.builders.tiers import nightly_but
@@ -20,14 +17,6 @@ from trimtab.v1 import plan_pb2, reason_pb2
 
 Decision = plan_pb2.Decision
 ALL = (Decision.SLACK, Decision.SCALE_UP, Decision.SCALE_DOWN, Decision.REPLACEMENT)
-
-
-@given(st.integers(0, 2**48))
-@examples(60, 1)
-def test_all_moves_and_new_nodes_of_one_answer_fit_together(seed: int) -> None:
-    message, request = asked(seed)
-    answer = plan(canonicalize(message), request, None, Work())
-    assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
 
 
 def both(settings: Json, *objects: Json) -> plan_pb2.PlanResponse:

@@ -1,4 +1,8 @@
-"""What an answer says once: nodes and money of the plan, and what becomes of each node."""
+"""What an answer says once: nodes and money of the plan, and what becomes of each node.
+
+The plans are those of all decisions together, so the certificate of whole plans is taken of them, too: what each
+decision assumes holds for all of them.
+"""
 
 from collections.abc import Sequence
 
@@ -11,6 +15,7 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 from tests.builders.scale_up import NOW_S
 from tests.builders.whole_requests import asked
+from tests.certificates import whole_plan
 from tests.reference.decisions import summary as twin
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.round import Work
@@ -31,14 +36,15 @@ def pods_on_nodes(snapshot: snapshot_pb2.ClusterSnapshot) -> int:
 
 
 @given(st.integers(0, 2**48), st.integers(0, 3))
-@examples(40, 1)
-def test_the_summary_is_what_snapshot_and_decisions_add_up_to(seed: int, unpriced: int) -> None:
+@examples(60, 1)
+def test_plans_of_all_decisions_fit_together_and_the_summary_is_what_they_add_up_to(seed: int, unpriced: int) -> None:
     message, request = asked(seed)
     for one in [*message.nodes][:unpriced]:
         one.price_per_hour = float(unpriced)
     for group in [*message.node_groups][:unpriced]:
         group.ClearField("price_per_hour")
     answer = plan(canonicalize(message), request, None, Work())
+    assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
     found, expected = answer.summary, list(twin.figures(message, answer, pods_on_nodes(message)))
     moments = [found.now, *(one.after for one in found.decisions), found.after]
     assert [one.decision for one in found.decisions] == [one.code for one in twin.steps(answer)]

@@ -41,7 +41,7 @@ def _saved(cluster: pb.ClusterSnapshot, threshold: float) -> float:
 
 @pytest.mark.parametrize("seed", ci_but([5], [2, 5]))
 def test_a_higher_threshold_never_saves_less(seed: int) -> None:
-    cluster = snapshot(ClusterShape(nodes=60, pods=1200, seed=seed))
+    cluster = snapshot(ClusterShape(nodes=40, pods=800, seed=seed))
     saved = [_saved(cluster, threshold) for threshold in THRESHOLDS]
     assert saved == sorted(saved)
 

@@ -87,7 +87,7 @@ AT_ZERO = Group(0, 10, 0, NodeRow(allocatable=AMOUNTS), 1.0)
 @given(clusters(), st.booleans(), SLACK, SCALE_UP, SCALE_DOWN, st.sampled_from(STRATEGIES))
 @example(orphans(), False, slack("LARGEST_POD"), {}, {}, S.NODE_COST)
 @example(orphans(AT_ZERO), True, slack("LARGEST_BY_RESOURCE", **POOLS), {}, {}, S.BALANCE_DOMAINS)
-@examples(80)
+@examples(80, 8)
 def test_every_decision_answers_for_any_cluster_without_nodes_and_again_with_its_state(
     drawn: Cluster, has_groups: bool, slack_: Any, scale_up: Any, scale_down: Any, strategy: int
 ) -> None:

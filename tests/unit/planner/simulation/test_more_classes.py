@@ -52,6 +52,17 @@ def joined(rows: Split) -> tuple[Simulation, Simulation]:
     return made, kept
 
 
+def check_walk(rows: Split, random: Random) -> None:
+    """Check that the simulation answers as the naive cluster does, before and after six random moves."""
+    made, _ = joined(rows)
+    twin = naive(rows)
+    assert_agree(made, twin)
+    walk = Walk(made, twin, random)
+    for _ in range(6):
+        walk.step()
+    assert_agree(made, twin)
+
+
 @given(SEEDS)
 @examples(60)
 def test_pods_that_ask_for_other_amounts_answer_as_the_naive_cluster_does(seed: int) -> None:
@@ -61,14 +72,7 @@ def test_pods_that_ask_for_other_amounts_answer_as_the_naive_cluster_does(seed: 
     for pod in rows.pods:
         amounts = tuple((name, random.randint(1, 4)) for name in asked if random.random() < 0.5)
         later.append(pod._replace(name=f"z{pod.name}", node="", spec=pod.spec._replace(requests=amounts)))
-    rows = rows._replace(later_pods=later)
-    made, _ = joined(rows)
-    twin = naive(rows)
-    assert_agree(made, twin)
-    walk = Walk(made, twin, random)
-    for _ in range(6):
-        walk.step()
-    assert_agree(made, twin)
+    check_walk(rows._replace(later_pods=later), random)
 
 
 @given(SEEDS)
@@ -83,14 +87,7 @@ def test_plain_pods_answer_as_the_naive_cluster_does(seed: int) -> None:
         requirement = random.choice([pod.spec.node_affinity for pod in rows.pods])
         plain = nothing._replace(node_affinity=requirement)
         later.append(PodRow(f"z{number}", plain, random.choice((*NAMESPACES, "new")), labels))
-    rows = rows._replace(later_pods=later)
-    made, _ = joined(rows)
-    twin = naive(rows)
-    assert_agree(made, twin)
-    walk = Walk(made, twin, random)
-    for _ in range(6):
-        walk.step()
-    assert_agree(made, twin)
+    check_walk(rows._replace(later_pods=later), random)
 
 
 def cluster() -> list[PodRow]:

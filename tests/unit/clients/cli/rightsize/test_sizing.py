@@ -1,16 +1,102 @@
 """Pools by price: the optimum of small problems, limits on pools and nodes, headroom."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.right_sizes import SmallOffer, SmallPod, least_price, sized
+from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.rightsize.sizing import Bin, Sizing, SizingLimits, least_bins, read_headroom
+from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
+from trimtab.clients.cli.rightsize.machines import MachineChoice, Profile
+from trimtab.clients.cli.rightsize.sizing import Bin, Sizer, Sizing, SizingLimits, least_bins, read_headroom
 from trimtab.clients.planner_client import PlannerClient
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
+from trimtab.planner.cheapest import portfolio
+
+NOW = Timestamp(seconds=1_800_000_000)
+
+
+class SmallOffer(NamedTuple):
+    """A machine: cores, memory in GiB, most pods, and price."""
+
+    cores: int
+    memory_gib: int
+    pods: int
+    price: float
+
+
+class SmallPod(NamedTuple):
+    """A pod: milli-cores, and memory in GiB."""
+
+    cpu_milli: int
+    memory_gib: int
+
+
+def machine(name: str, offer: SmallOffer, zone: str = "z1") -> MachineChoice:
+    """Return a machine that offers all that it has."""
+    amounts: dict[str, Any] = {
+        "cpu": f"{offer.cores}",
+        "memory": f"{offer.memory_gib}Gi",
+        "pods": f"{offer.pods}",
+    }
+    key = OfferKey(name, zone, "on-demand")
+    return MachineChoice(MachineOffer(key, amounts, amounts, labels_of(key), offer.price), Profile(""))
+
+
+def sized(
+    planner: PlannerClient,
+    offers: Sequence[SmallOffer],
+    pods: Sequence[SmallPod],
+    limits: SizingLimits = SizingLimits(),  # noqa: B008
+) -> Sizing:
+    """Return the sizing of a problem."""
+    objects = [k8s.namespace(), k8s.node("now")]
+    objects += [
+        k8s.pod(f"p{i}", cpu=f"{one.cpu_milli}m", memory=f"{one.memory_gib}Gi", node="now")
+        for i, one in enumerate(pods)
+    ]
+    empty = empty_cluster(build_snapshot(decode_objects(objects)).snapshot)
+    machines = [machine(f"t{i}", one) for i, one in enumerate(offers)]
+    return Sizer(planner, empty, machines, limits, NOW).best()
+
+
+def least_price(offers: Sequence[SmallOffer], pods: Sequence[SmallPod]) -> tuple[int, float]:
+    """Return how many pods fit no machine, and the least price for all others: the best partition of the pods into
+    nodes. O(3^pods).
+    """
+    fitting = [pod for pod in pods if any(_fits(offer, [pod]) for offer in offers)]
+    count = len(fitting)
+    alone = [_node_price(offers, [pod for i, pod in enumerate(fitting) if mask >> i & 1]) for mask in range(1 << count)]
+    best = [0.0] * (1 << count)
+    for mask in range(1, 1 << count):
+        first = mask & -mask
+        rest, part, found = mask ^ first, mask ^ first, float("inf")
+        while True:
+            found = min(found, alone[part | first] + best[rest ^ part])
+            if not part:
+                break
+            part = (part - 1) & rest
+        best[mask] = found
+    return len(pods) - count, best[-1]
+
+
+def _node_price(offers: Sequence[SmallOffer], pods: Sequence[SmallPod]) -> float:
+    return min((offer.price for offer in offers if _fits(offer, pods)), default=float("inf"))
+
+
+def _fits(offer: SmallOffer, pods: Sequence[SmallPod]) -> bool:
+    return (
+        len(pods) <= offer.pods
+        and sum(pod.cpu_milli for pod in pods) <= offer.cores * 1000
+        and sum(pod.memory_gib for pod in pods) <= offer.memory_gib
+    )
+
 
 PRICE = st.integers(1, 20).map(lambda tenths: tenths / 10)
 OFFERS = st.lists(
@@ -23,7 +109,9 @@ POD = st.builds(SmallPod, st.integers(1, 30).map(lambda n: n * 100), st.integers
 
 @pytest.fixture(scope="module")
 def planner() -> Iterator[PlannerClient]:
-    with open_planner(None) as opened:
+    """A planner that improves a plan with fewer tries: of a handful of pods most are repeated."""
+    with pytest.MonkeyPatch.context() as patched, open_planner(None) as opened:
+        patched.setattr(portfolio, "IMPROVEMENT_FILLS", 1000)
         yield opened
 
 

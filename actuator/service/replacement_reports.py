@@ -69,10 +69,10 @@ class ReplacementReports:
             ended = data.ended_replacements[-1]
             self._count(ended)
             _log(ended)
-        for one in data.replacements.values():
-            if self._stage != (one.request_id, one.stage):
-                self._stage = one.request_id, one.stage
-                _log(one)
+        for replacement in data.replacements.values():
+            if self._stage != (replacement.request_id, replacement.stage):
+                self._stage = replacement.request_id, replacement.stage
+                _log(replacement)
 
     def _count(self, ended: TrackedReplacement) -> None:
         reason = reason_pb2.ReplacementReason.Code.Name(ended.reason)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def _explain_option(error: Any) -> None:
     path = settings_by_name().get(plain_name(name))
     if path is None:
         return
-    takes = error.ctx is not None and any("--set" in one.opts for one in error.ctx.command.params)
+    takes = error.ctx is not None and any("--set" in param.opts for param in error.ctx.command.params)
     how = f"give --set {path}=VALUE, or a file of --settings" if takes else "it belongs in settings (--settings, --set)"
     raise UsageError(f"{name} is the setting {path} here: {how}") from None
 

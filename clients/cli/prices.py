@@ -186,10 +186,10 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
             group.price_per_hour = price
         elif prices.file:
             without[group.id] = machines
-    for name, one in node_prices(view, prices).items():
+    for name, node_price in node_prices(view, prices).items():
         view.nodes[name].ClearField("price_per_hour")
-        if view.price(name) != one.per_hour:
-            view.nodes[name].price_per_hour = one.per_hour
+        if view.price(name) != node_price.per_hour:
+            view.nodes[name].price_per_hour = node_price.per_hour
     note_without(without)
 
 

@@ -111,8 +111,8 @@ def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
     """Return what is requested and used of the cluster, and that no decision rests on it."""
     rows = by_workload(view, usage)
     sums = {
-        "cpu": (sum(one.requested.cpu_milli for one in rows), sum(one.used.cpu_milli for one in rows)),
-        "memory": (sum(one.requested.memory_bytes for one in rows), sum(one.used.memory_bytes for one in rows)),
+        "cpu": (sum(row.requested.cpu_milli for row in rows), sum(row.used.cpu_milli for row in rows)),
+        "memory": (sum(row.requested.memory_bytes for row in rows), sum(row.used.memory_bytes for row in rows)),
     }
     whole = {name: sum(view.allocatable(node).get(name, 0) for node in view.nodes) for name in sums}
     parts = [
@@ -120,7 +120,7 @@ def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
         for name, (requested, used) in sums.items()
         if whole[name]
     ]
-    pods = counted(sum(one.pods for one in rows), "pod")
+    pods = counted(sum(row.pods for row in rows), "pod")
     return f"{'; '.join(parts)} ({pods} with figures, {usage.source}). The plan rests on requests alone."
 
 

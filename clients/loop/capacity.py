@@ -40,11 +40,11 @@ class ToldRequests:
     def due(self, answer: plan_pb2.CapacityRequestsDecision, refused: set[str]) -> list[plan_pb2.CapacityRequestAnswer]:
         """Return the answers to tell. refused : node groups that did not grow."""
         return [
-            one
-            for one in answer.requests
-            if one.outcome != Outcome.BOOKED
-            and self._told.get(request_key(one)) != answer_content(one)
-            and not any(place.node_group in refused for place in one.places)
+            request
+            for request in answer.requests
+            if request.outcome != Outcome.BOOKED
+            and self._told.get(request_key(request)) != answer_content(request)
+            and not any(place.node_group in refused for place in request.places)
         ]
 
     def tell(self, actuator: ActuatorCalls, due: Sequence[plan_pb2.CapacityRequestAnswer]) -> Sequence[str]:
@@ -56,7 +56,7 @@ class ToldRequests:
 
     def forget_others(self, answer: plan_pb2.CapacityRequestsDecision) -> None:
         """Forget requests that are gone, or whose answer is another one now."""
-        present = {request_key(one): answer_content(one) for one in answer.requests}
+        present = {request_key(request): answer_content(request) for request in answer.requests}
         self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
 
 

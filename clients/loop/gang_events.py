@@ -76,7 +76,7 @@ class GangEvents:
 
     def _whole(self, waiting: Iterable[str], decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         """Yield the gangs that waited until now and are whole."""
-        running = {one.group for one in decision.gangs if _runs(one)}
+        running = {gang.group for gang in decision.gangs if _runs(gang)}
         for key, known in self._waits.items():
             if key in running or (known.has_places and key not in waiting):
                 yield key

@@ -53,7 +53,7 @@ class Decisions:
     def possible_saving_per_hour(self) -> float:
         """Return the cost of the nodes that were unneeded in the last round."""
         figures = (one for one in self._last.summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN)
-        return 0.0 if self._last.summary.assumption else round(sum(one.saved_per_hour for one in figures), 6)
+        return 0.0 if self._last.summary.assumption else round(sum(figure.saved_per_hour for figure in figures), 6)
 
     def add(self, now_s: float, done: RoundResult) -> None:
         """Record a round."""
@@ -85,7 +85,7 @@ def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
         if split.node_group in done.grown:
             yield _growth(now_s, split, "ProvisioningRequests", [], {})
     decision = done.answer.scale_up
-    lost = ((one.node_group, one.reason) for one in decision.options if not one.chosen and one.reason)
+    lost = ((option.node_group, option.reason) for option in decision.options if not option.chosen and option.reason)
     others = {group: reason_pb2.NodeGroupReason.Code.Name(reason) for group, reason in lost}
     reasons, pods_of = dict(sorted(others.items())[:MOST_NAMES]), on_new_nodes(decision)
     for split in decision.splits:

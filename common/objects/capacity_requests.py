@@ -42,7 +42,7 @@ def capacity_requests(
     dictionary = Dictionary()
     specs = PodSpecTable(dictionary, priorities, claim_objects)
     reader = _RequestReader(objects.get("PodTemplate", ()), specs)
-    rows = [reader.row(one) for one in requests]
+    rows = [reader.row(request) for request in requests]
     rows.sort(key=lambda row: (row.namespace, row.name))
     return pb.CapacityRequests(dictionary=dictionary.of_pods(), requests=rows)
 
@@ -108,7 +108,7 @@ class _RequestReader:
 
 def _add_conditions(row: pb.CapacityRequest, conditions: Iterable[ObjectCondition]) -> None:
     """Note which conditions are true. One without a time counts as old, but as there."""
-    is_true = {one.type: one for one in conditions if one.status == "True"}
+    is_true = {condition.type: condition for condition in conditions if condition.status == "True"}
     if "Provisioned" in is_true:
         row.provision_time.seconds = max(unix_s(is_true["Provisioned"].last_transition_time), 1)
     row.failed = "Failed" in is_true

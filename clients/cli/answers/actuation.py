@@ -50,10 +50,10 @@ def deletions_of(status: actuator_pb2.ActuatorStatus, now_s: float, most_ended: 
 
 def recorded_deletions(answer: PlanAnswer) -> Iterator[ShownDeletion]:
     """Yield the deletions that the snapshot tells of, as in a recording."""
-    for one in answer.view.snapshot.actuation_status.deletions:
-        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
-        state = "draining" if one.drain else "deleting"
-        yield ShownDeletion(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
+    for deletion in answer.view.snapshot.actuation_status.deletions:
+        seconds = max(0.0, (answer.now_ns - deletion.start_time.ToNanoseconds()) / 1e9)
+        state = "draining" if deletion.drain else "deleting"
+        yield ShownDeletion(deletion.node, deletion.node_group, state, seconds, -1, -1, deletion.drain, False, "")
 
 
 def deletions_table(deletions: Iterable[ShownDeletion], title: str = "Deletions") -> Table:

@@ -29,7 +29,7 @@ class Costs:
 
     def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
         self._summary, self._view, self._given = response.summary, view, given or Prices()
-        self._by_node = {one.node: one.price_per_hour for one in response.nodes if one.HasField("price_per_hour")}
+        self._by_node = {node.node: node.price_per_hour for node in response.nodes if node.HasField("price_per_hour")}
 
     @cached_property
     def _found(self) -> Mapping[str, NodePrice]:

@@ -53,7 +53,7 @@ class GangExplanation:
 
 def group_keys(view: ClusterView) -> list[str]:
     """Return all pod groups as "namespace/name"."""
-    return [f"{one.namespace}/{one.name}" for one in view.snapshot.pod_groups]
+    return [f"{pod_group.namespace}/{pod_group.name}" for pod_group in view.snapshot.pod_groups]
 
 
 def explain_gang(planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:

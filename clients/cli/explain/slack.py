@@ -71,7 +71,7 @@ class SlackExplanation:
     @cached_property
     def _why_waiting(self) -> dict[str, str]:
         rows = self.answer.scale_up.waiting_placeholders
-        return {name: one.detail for one in rows for name in one.pods}
+        return {name: row.detail for row in rows for name in row.pods}
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the share of its node that a placeholder takes, 0 if it is on none."""
@@ -132,13 +132,13 @@ def _set_sentences(
     explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]
 ) -> Iterator[Sentence]:
     """Yield what a set of equal placeholders reserves, where, and what those without node wait for."""
-    price = sum(explanation.price(one) for one in rows)
+    price = sum(explanation.price(row) for row in rows)
     what = f"{counted(len(rows), 'placeholder')} of {_size(rows[0])} each, {_KINDS[rows[0].kind]}"
     yield led(Style.HEADLINE, name, f": {what}{_cost(explanation.costs, price)}.")
-    nodes = Counter(one.node for one in rows if one.node)
+    nodes = Counter(row.node for row in rows if row.node)
     for node, count in sorted(nodes.items()):
         yield Sentence(f"{count:,} on {node}", indent=2)
-    groups = Counter(_waits_for(explanation, one) for one in rows if not one.node)
+    groups = Counter(_waits_for(explanation, row) for row in rows if not row.node)
     for grows, count in sorted(groups.items()):
         yield Sentence(f"{count:,} {'waits' if count == 1 else 'wait'} {grows}", indent=2)
 

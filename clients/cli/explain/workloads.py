@@ -38,8 +38,8 @@ def find_workload(view: ClusterView, asked: WorkloadName) -> WorkloadName | None
     workloads = PodWorkloads(view)
     if workloads.rows(asked):
         return asked
-    owners = (one for one in view.snapshot.owners if (one.kind, one.namespace, one.name) == asked)
-    return next((top for one in owners if workloads.rows(top := top_of(one))), None)
+    owners = (owner for owner in view.snapshot.owners if (owner.kind, owner.namespace, owner.name) == asked)
+    return next((top for owner in owners if workloads.rows(top := top_of(owner))), None)
 
 
 def workload_names(view: ClusterView) -> list[str]:

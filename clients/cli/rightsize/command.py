@@ -128,5 +128,5 @@ def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOpti
     prices = node_prices(ClusterView(snapshot), offers.prices(given))
     workers = set(empty.workers)
     known = [price.per_hour for node, price in sorted(prices.items()) if node in workers]
-    types = sum(1 for one in workers if one not in prices)
+    types = sum(1 for worker in workers if worker not in prices)
     return NowCosts(len(workers), sum(known), types)

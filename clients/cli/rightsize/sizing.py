@@ -348,7 +348,7 @@ class Sizer:
         least, pools = self._limits.min_nodes, frozenset(self._pools)
         while any(_count_of(found, pool) < least for pool in found.pools) and len(self._tried) < MOST_PLANS:
             options = [pools - {pool} for pool in found.pools if len(pools) > 1]
-            best = min(options, key=lambda one: _raised(self._planned(one), least).rank, default=pools)
+            best = min(options, key=lambda option: _raised(self._planned(option), least).rank, default=pools)
             if _raised(self._planned(best), least).rank >= _raised(found, least).rank:
                 break
             found, pools = self._planned(best), best

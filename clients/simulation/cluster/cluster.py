@@ -372,7 +372,7 @@ def _read_view(info: NodeInfo) -> NodeView:
         taints=tuple(taints),
         gpu=gpu,
         deletion_delayed=delayed,
-        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions),
+        ready=any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions),
         created_ms=parse_time_ms(metadata.get("creationTimestamp")),
         instance_type=instance_type(metadata.get("labels")),
         capacity=node_quantities(status.get("capacity")),
@@ -419,5 +419,5 @@ def request_object(one: KnownCapacityRequest) -> Object:
 def with_conditions(item: Object, conditions: Sequence[Mapping[str, Any]]) -> Object:
     """Return a request with all its conditions replaced, in its next version."""
     version = str(int(item["metadata"].get("resourceVersion") or "0") + 1)
-    status = {**(item.get("status") or {}), "conditions": [dict(one) for one in conditions]}
+    status = {**(item.get("status") or {}), "conditions": [dict(condition) for condition in conditions]}
     return {**item, "metadata": {**item["metadata"], "resourceVersion": version}, "status": status}

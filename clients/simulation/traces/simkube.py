@@ -170,7 +170,7 @@ class _TraceReader:
             where = f"{self._path}: pod_lifecycles[{key!r}]"
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(by_hash, dict):
                 raise ScenarioError(f"{where}: the key is no pair of kind and name, or the value no map")
-            runs = [self._run(where, one) for pods in by_hash.values() for one in pods]
+            runs = [self._run(where, pod) for pods in by_hash.values() for pod in pods]
             yield (str(key[0]).lstrip("/"), str(key[1])), sorted(run for run in runs if run is not None)
 
     def _run(self, where: str, one: object) -> tuple[float, float | None] | None:

@@ -127,11 +127,11 @@ def _consumer(used: ClaimConsumer) -> str:
 def _has_failed(status: ResourceClaimStatus) -> bool:
     """Return whether a binding failure condition of one of the devices holds."""
     results = (status.allocation and status.allocation.devices and status.allocation.devices.results) or ()
-    failures = {_place_of(one): set(one.binding_failure_conditions or ()) for one in results}
+    failures = {_place_of(result): set(result.binding_failure_conditions or ()) for result in results}
     return any(
-        condition.status == "True" and condition.type in failures.get(_place_of(one), ())
-        for one in status.devices or ()
-        for condition in one.conditions or ()
+        condition.status == "True" and condition.type in failures.get(_place_of(device), ())
+        for device in status.devices or ()
+        for condition in device.conditions or ()
     )
 
 

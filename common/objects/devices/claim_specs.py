@@ -77,11 +77,11 @@ def _request(request: DeviceRequest) -> pb.DeviceRequest:
             row.alternatives.append(_one_kind(request.exactly, ""))
         row.admin_access = bool(request.exactly.admin_access)
     _limit("firstAvailable", alternatives, MOST_ALTERNATIVES)
-    for at, one in enumerate(alternatives):
+    for at, alternative in enumerate(alternatives):
         with below(f"firstAvailable[{at}]"):
-            if not one.name:
+            if not alternative.name:
                 raise FieldError("name", "it is missing", "give each alternative a name")
-            row.alternatives.append(_one_kind(one, one.name))
+            row.alternatives.append(_one_kind(alternative, alternative.name))
     return row
 
 

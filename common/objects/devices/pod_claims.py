@@ -218,7 +218,7 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
 
 def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool:
     claims = (group.spec.resource_claims if group and group.spec else None) or ()
-    return any(one.name == entry.name and one.resource_claim_template_name == entry.template for one in claims)
+    return any(claim.name == entry.name and claim.resource_claim_template_name == entry.template for claim in claims)
 
 
 def _made_for_group(
@@ -226,7 +226,7 @@ def _made_for_group(
 ) -> str:
     """Return the name of the claim that a group has for an entry, "" = none yet. New pods get it into their status."""
     statuses = (group.status.resource_claim_statuses if group and group.status else None) or ()
-    made = next((one.resource_claim_name or "" for one in statuses if one.name == entry.name), "")
+    made = next((status.resource_claim_name or "" for status in statuses if status.name == entry.name), "")
     claim = objects.claims.get((pod.namespace, made))
     owner = claim_owner(claim) if claim is not None else None
     return made if owner is not None and (owner.kind, owner.name) == ("PodGroup", pod.group) else ""

@@ -139,8 +139,8 @@ class SliceReader:
         if not counters:
             return b""
         _limit("sharedCounters", counters, MOST_COUNTER_SETS)
-        for at, one in enumerate(counters):
-            _limit(f"sharedCounters[{at}].counters", one.counters or {}, MOST_PARTS)
+        for at, counter in enumerate(counters):
+            _limit(f"sharedCounters[{at}].counters", counter.counters or {}, MOST_PARTS)
         key = _encode(counters)
         self.counters.setdefault(key, counters)
         return key
@@ -240,15 +240,15 @@ def _check_limits(devices: Sequence[SliceDevice]) -> None:
     _limit("devices", devices, MOST_DEVICES)
     if any(map(_has_extras, devices)):
         _limit("devices", devices, MOST_WITH_EXTRAS)
-    for at, one in enumerate(devices):
+    for at, device in enumerate(devices):
         with below(f"devices[{at}]"):
-            parts = len(one.attributes or {}) + len(one.capacity or {})
+            parts = len(device.attributes or {}) + len(device.capacity or {})
             if parts > MOST_PARTS:
                 raise FieldError(
                     "attributes", f"attributes and capacity together are {parts}", f"give at most {MOST_PARTS}"
                 )
-            _limit("consumesCounters", one.consumes_counters or (), MOST_CONSUMED)
-            _limit("taints", one.taints or (), MOST_TAINTS)
+            _limit("consumesCounters", device.consumes_counters or (), MOST_CONSUMED)
+            _limit("taints", device.taints or (), MOST_TAINTS)
 
 
 def _has_extras(one: SliceDevice) -> bool:

@@ -264,7 +264,7 @@ class _PoolReader:
         prices = {offer.key: offer.price for offer in self._offers}
         price_of: dict[str, float | None] = {}
         groups: dict[str, list[str]] = defaultdict(list)
-        for of_pool, key, variant in [one for one in self._members if one[0] == pool]:
+        for of_pool, key, variant in [member for member in self._members if member[0] == pool]:
             name = "/".join((pool, *(part or "-" for part in key)))
             name = f"{name}/not-offered" if name in have else name
             groups[name].extend(self._members.pop((of_pool, key, variant)))
@@ -379,7 +379,7 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
 def _launch_condition(claim: NodeClaim) -> ObjectCondition | None:
     """Return the condition of a launch that failed; None = it has not."""
     conditions = (claim.status.conditions if claim.status is not None else None) or ()
-    launched = next((one for one in conditions if one.type == "Launched"), None)
+    launched = next((condition for condition in conditions if condition.type == "Launched"), None)
     has_failed = launched is not None and launched.status != "True" and launched.reason not in _NOT_YET
     return launched if has_failed else None
 

@@ -96,17 +96,17 @@ class RecordedRemovals:
 
     def read_status(self, status: pb.ActuationStatus, pods: Pods) -> None:
         """Read a status. pods : as they were before it, to find the nodes of evicted ones."""
-        self._deletions = {one.node: one.start_time.ToMilliseconds() / 1000 for one in status.deletions}
+        self._deletions = {deletion.node: deletion.start_time.ToMilliseconds() / 1000 for deletion in status.deletions}
         for node, since_s in self._deletions.items():
             self._begin(node, since_s)
-        for one in status.recent_evictions:
-            if one.uid not in self._evictions:
+        for recent_eviction in status.recent_evictions:
+            if recent_eviction.uid not in self._evictions:
                 self.evicted = (self.evicted or 0) + 1
-                drain = self._of.get(pods.node_of(one.namespace, one.name))
+                drain = self._of.get(pods.node_of(recent_eviction.namespace, recent_eviction.name))
                 if drain is not None:
-                    drain["evicted"].append(max(drain["tainted"], one.evict_time.ToMilliseconds() / 1000))
+                    drain["evicted"].append(max(drain["tainted"], recent_eviction.evict_time.ToMilliseconds() / 1000))
                     drain["evicted"].sort()
-        self._evictions = {one.uid for one in status.recent_evictions}
+        self._evictions = {recent_eviction.uid for recent_eviction in status.recent_evictions}
         self.evicted = self.evicted or 0
 
     def end_round(self, now_s: float, nodes: RecordedNodes) -> None:
@@ -149,9 +149,9 @@ def read_history(
     rounds, is_whole = _HistoryReader(RecordedNodes(prices, labels)), True
     try:
         with open_input(path) as file:
-            for one in read_rounds(str(path), file, max_input_bytes):
-                if not isinstance(one, OptionChoice):
-                    rounds.add(one)
+            for read_round in read_rounds(str(path), file, max_input_bytes):
+                if not isinstance(read_round, OptionChoice):
+                    rounds.add(read_round)
     except UsageError as error:
         if rounds.count <= 1:
             raise
@@ -267,7 +267,7 @@ class _HistoryReader:
             self._slack_now = {
                 "slackCpuWantedMilli": slack.desired.get("cpu", 0),
                 "placeholders": len(slack.placeholders),
-                "placeholdersOnNodes": sum(1 for one in slack.placeholders if one.node),
+                "placeholdersOnNodes": sum(1 for placeholder in slack.placeholders if placeholder.node),
             }
 
     def _pass_time(self, now_s: float) -> None:

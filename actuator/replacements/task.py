@@ -299,18 +299,18 @@ def _trouble(tracker: Tracker, seen: TrackedReplacement, group: str) -> str:
     return next((f"{group}: {failure.detail}" for failure in failures), "")
 
 
-def _verdict(replacement: TrackedReplacement, found: Assessment, stays: tuple[e.StayReason, ...]) -> e.Event:
+def _verdict(replacement: TrackedReplacement, assessment: Assessment, stays: tuple[e.StayReason, ...]) -> e.Event:
     """Return whether the drains begin, or why not."""
     request_id = replacement.request_id
     missing = [node for node in replacement.new_nodes if node.state is NewNodeState.MISSING]
-    if not found.leaving:
+    if not assessment.leaving:
         if missing:
             detail = f"{missing[0].name}: {missing[0].detail}"
             return e.ReplacementFailed(request_id, ReplacementReason.NEW_NODES_MISSING, detail, stays)
         detail = f"{stays[0].node}: {stays[0].detail}" if stays else "no node leaves"
         return e.ReplacementFailed(request_id, ReplacementReason.LEAVING_NODES_STAY, detail, stays)
-    if found.saving < replacement.min_saving - TOLERANCE:
-        detail = f"the nodes that came save {found.saving:.6g} an hour, less than {replacement.min_saving:.6g}"
+    if assessment.saving < replacement.min_saving - TOLERANCE:
+        detail = f"the nodes that came save {assessment.saving:.6g} an hour, less than {replacement.min_saving:.6g}"
         return e.ReplacementFailed(request_id, ReplacementReason.SAVING_NOT_ACHIEVED, detail, stays)
     return e.DrainsAllowed(request_id, stays)
 

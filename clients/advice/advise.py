@@ -267,12 +267,12 @@ def _plans_together(count: int) -> int:
     return comb(count, 3) + (comb(count, 2) if count < 4 else 3) + 1
 
 
-def _overlap(one: Lever, other: Lever) -> bool:
+def _overlap(lever: Lever, other: Lever) -> bool:
     """Return whether two levers change the same line, or one of them lifts what the other one does."""
-    lines = {(change.object, change.keys) for change in one.changes}
+    lines = {(change.object, change.keys) for change in lever.changes}
     if any((change.object, change.keys) in lines for change in other.changes):
         return True
-    return one.kind == other.kind and one.whole != other.whole
+    return lever.kind == other.kind and lever.whole != other.whole
 
 
 def base_plan(session: Counterfactuals) -> BasePlan:

@@ -48,17 +48,17 @@ def domains_cause(view: ClusterView, pod: ShownPod) -> str:
     return "; ".join(_domains_clause(view, spread_count) for spread_count in spread_counts(view, pod))
 
 
-def _domains_clause(view: ClusterView, one: SpreadCount) -> str:
+def _domains_clause(view: ClusterView, spread_count: SpreadCount) -> str:
     offered = {
-        view.labels(group.template.label_set).get(one.key, "")
+        view.labels(group.template.label_set).get(spread_count.key, "")
         for group in view.snapshot.node_groups
         if group.HasField("template")
     }
-    count = len({*one.pods, *offered} - {""})
-    text = f"spread over {one.key} by at most {one.at_most} allows no more pods there"
-    if count < one.min_domains:
-        return f"{text}: minDomains asks for {one.min_domains} domains, of which {_there_are(count)}"
-    return text + _tainted(one.tainted)
+    count = len({*spread_count.pods, *offered} - {""})
+    text = f"spread over {spread_count.key} by at most {spread_count.at_most} allows no more pods there"
+    if count < spread_count.min_domains:
+        return f"{text}: minDomains asks for {spread_count.min_domains} domains, of which {_there_are(count)}"
+    return text + _tainted(spread_count.tainted)
 
 
 def _clause(one: SpreadCount, domain: str) -> str:

@@ -124,15 +124,15 @@ def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
     return f"{'; '.join(parts)} ({pods} with figures, {usage.source}). The plan rests on requests alone."
 
 
-def usage_cells(one: WorkloadUsage) -> tuple[str, ...]:
+def usage_cells(usage: WorkloadUsage) -> tuple[str, ...]:
     """Return a row for tables: workload, pods, cpu and memory requested and used."""
     return (
-        one.owner,
-        f"{one.pods:,}",
-        f"{one.requested.cpu_milli / 1000:,.1f}",
-        f"{one.used.cpu_milli / 1000:,.1f}",
-        byte_count(one.requested.memory_bytes),
-        byte_count(one.used.memory_bytes),
+        usage.owner,
+        f"{usage.pods:,}",
+        f"{usage.requested.cpu_milli / 1000:,.1f}",
+        f"{usage.used.cpu_milli / 1000:,.1f}",
+        byte_count(usage.requested.memory_bytes),
+        byte_count(usage.used.memory_bytes),
     )
 
 

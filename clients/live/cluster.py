@@ -289,6 +289,6 @@ class LivePoolGroups:
         """Whether the cluster had NodePools in the last call: they say which nodes may come, and no label does."""
         return has_pools(self._settings)
 
-    def settings(self, given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
+    def settings(self, plan_settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
         """Return settings completed by what the pools of the last call ask."""
-        return with_pool_settings(given, self._settings)
+        return with_pool_settings(plan_settings, self._settings)

@@ -60,14 +60,14 @@ class ToldRequests:
         self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
 
 
-def request_key(one: plan_pb2.CapacityRequestAnswer) -> str:
+def request_key(answer: plan_pb2.CapacityRequestAnswer) -> str:
     """Return "namespace/name" of the request of an answer."""
-    return f"{one.namespace}/{one.name}"
+    return f"{answer.namespace}/{answer.name}"
 
 
-def answer_content(one: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
+def answer_content(answer: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
     """Return what an answer says: it is told again only if this has changed."""
-    return one.uid, one.outcome, one.detail
+    return answer.uid, answer.outcome, answer.detail
 
 
 def useless_upcoming(answer: plan_pb2.PlanResponse) -> Counter[str]:

@@ -127,17 +127,17 @@ def _replacement(now_s: float, done: RoundResult) -> dict[str, Any]:
     return _entry(now_s, "replacement", len(nodes), wave.saving_per_hour, text, nodes=nodes[:MOST_NAMES])
 
 
-def _ended(one: actuator_pb2.Replacement) -> dict[str, Any]:
+def _ended(replacement: actuator_pb2.Replacement) -> dict[str, Any]:
     leaving, new = actuator_pb2.LeavingNodeState, actuator_pb2.ReplacementNewNodeState
     return {
-        "requestId": one.request_id,
-        "ended": one.stage_time.ToMilliseconds() / 1000,
-        "stage": actuator_pb2.ReplacementStage.Code.Name(one.stage),
-        "reason": reason_pb2.ReplacementReason.Code.Name(one.reason),
-        "gone": [node.node for node in one.leaving if node.state == leaving.GONE],
-        "came": [node.node for node in one.new_nodes if node.state in (new.READY, new.STAYS)],
-        "plannedSavingPerHour": round(one.planned_saving_per_hour, 6),
-        "achievedSavingPerHour": round(one.achieved_saving_per_hour, 6),
+        "requestId": replacement.request_id,
+        "ended": replacement.stage_time.ToMilliseconds() / 1000,
+        "stage": actuator_pb2.ReplacementStage.Code.Name(replacement.stage),
+        "reason": reason_pb2.ReplacementReason.Code.Name(replacement.reason),
+        "gone": [node.node for node in replacement.leaving if node.state == leaving.GONE],
+        "came": [node.node for node in replacement.new_nodes if node.state in (new.READY, new.STAYS)],
+        "plannedSavingPerHour": round(replacement.planned_saving_per_hour, 6),
+        "achievedSavingPerHour": round(replacement.achieved_saving_per_hour, 6),
     }
 
 

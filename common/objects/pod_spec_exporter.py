@@ -139,12 +139,12 @@ class PodSpecExporter:
             for requirement in requirements
         ]
 
-    def _toleration(self, one: pb.Toleration) -> Json:
-        exists = one.operator == pb.TolerationOperator.EXISTS
-        out: Json = {"operator": _TOLERATIONS.get(one.operator, "Equal")}
-        out |= {"key": self._text[one.key]} if one.key else {}
-        out |= {} if exists else {"value": self._text[one.value]}
-        return out | ({"effect": _EFFECTS[one.effect]} if one.effect else {})
+    def _toleration(self, toleration: pb.Toleration) -> Json:
+        exists = toleration.operator == pb.TolerationOperator.EXISTS
+        out: Json = {"operator": _TOLERATIONS.get(toleration.operator, "Equal")}
+        out |= {"key": self._text[toleration.key]} if toleration.key else {}
+        out |= {} if exists else {"value": self._text[toleration.value]}
+        return out | ({"effect": _EFFECTS[toleration.effect]} if toleration.effect else {})
 
     def _spread(self, one: pb.TopologySpreadConstraint) -> Json:
         out: Json = {

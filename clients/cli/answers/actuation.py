@@ -77,18 +77,18 @@ def status_blocks(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator
     yield _groups(status, now_s)
 
 
-def _deletion(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> ShownDeletion:
-    reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
+def _deletion(deletion: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> ShownDeletion:
+    reason = reason_pb2.DeletionReason.Code.Name(deletion.reason) if deletion.reason else ""
     return ShownDeletion(
-        node=one.node,
-        group=one.node_group,
-        state=_words(actuator_pb2.DeletionState.Code.Name(one.state)),
-        seconds=max(0.0, now_s - one.state_time.ToNanoseconds() / 1e9),
-        pods_gone=one.pods_gone_count,
-        pods_total=one.pods_total_count,
-        is_drain=one.drain,
+        node=deletion.node,
+        group=deletion.node_group,
+        state=_words(actuator_pb2.DeletionState.Code.Name(deletion.state)),
+        seconds=max(0.0, now_s - deletion.state_time.ToNanoseconds() / 1e9),
+        pods_gone=deletion.pods_gone_count,
+        pods_total=deletion.pods_total_count,
+        is_drain=deletion.drain,
         is_over=is_over,
-        detail=f"{reason} {one.detail}".strip(),
+        detail=f"{reason} {deletion.detail}".strip(),
     )
 
 

@@ -27,8 +27,8 @@ _ASSUMED: Final = "assumed rates"
 class Costs:
     """Prices by node. given : the prices of a file, and rates."""
 
-    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
-        self._summary, self._view, self._given = response.summary, view, given or Prices()
+    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, prices: Prices | None = None) -> None:
+        self._summary, self._view, self._given = response.summary, view, prices or Prices()
         self._by_node = {node.node: node.price_per_hour for node in response.nodes if node.HasField("price_per_hour")}
 
     @cached_property

@@ -196,13 +196,13 @@ def pending_table(answer: PlanAnswer) -> Table:
     return Table("What stays pending", columns, tuple(lines), sentences=columns[1:], most=MOST_ROWS, heading=1)
 
 
-def _by_group(one: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
+def _by_group(shortfall: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
     """Yield the node groups with the same reason, and its code."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for group, reason in sorted(one.reasons.items()):
+    for group, reason in sorted(shortfall.reasons.items()):
         text = reason_pb2.NodeGroupReason.Code.Name(reason)
-        if group in one.failed_predicates:
-            text = reason_pb2.PredicateReason.Code.Name(one.failed_predicates[group])
+        if group in shortfall.failed_predicates:
+            text = reason_pb2.PredicateReason.Code.Name(shortfall.failed_predicates[group])
         groups[text].append(group)
     for text, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield some(names, 5), text

@@ -105,8 +105,8 @@ def complaints(before: ClusterPicture, after: ClusterPicture, planned: Collectio
 def unsettled(before: ClusterPicture, now: ClusterPicture) -> bool:
     """Whether pods are missing, waiting, starting or terminating that were not so before."""
 
-    def busy(one: ClusterPicture) -> int:
-        return sum(not _healthy(pod) for pod in one.pods.values())
+    def busy(picture: ClusterPicture) -> int:
+        return sum(not _healthy(pod) for pod in picture.pods.values())
 
     return bool(_lost_pods(before, now)) or busy(now) > busy(before)
 

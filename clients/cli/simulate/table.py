@@ -140,15 +140,15 @@ def recommendation(results: Sequence[dict[str, Any]], found: Recommendation) -> 
     yield without_empty_columns(Table("Trade-off", columns, rows(lines), note, sentences=columns))
 
 
-def _cost(result: dict[str, Any], found: Recommendation) -> float:
-    return LIMITED[found.cost].of(result["summary"])
+def _cost(result: dict[str, Any], recommendation: Recommendation) -> float:
+    return LIMITED[recommendation.cost].of(result["summary"])
 
 
-def _point(result: dict[str, Any], found: Recommendation) -> str:
+def _point(result: dict[str, Any], recommendation: Recommendation) -> str:
     """Return the two figures of a point of the curve."""
-    cost = _cost(result, found)
-    amount = money(cost) if found.cost == "money" else f"{cost:,.1f} node-hours"
-    return f"{amount}, {found.by} {_value(found.by, result)}"
+    cost = _cost(result, recommendation)
+    amount = money(cost) if recommendation.cost == "money" else f"{cost:,.1f} node-hours"
+    return f"{amount}, {recommendation.by} {_value(recommendation.by, result)}"
 
 
 def _value(figure: str, result: dict[str, Any]) -> str:
@@ -156,7 +156,7 @@ def _value(figure: str, result: dict[str, Any]) -> str:
     return duration(value) if LIMITED[figure].unit else f"{value:,g}"
 
 
-def _broken(found: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
+def _broken(recommendation: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
     """Return which limits a result violates, with its values."""
-    texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in found.broken[index]]
+    texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in recommendation.broken[index]]
     return "; ".join(texts)

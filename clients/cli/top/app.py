@@ -66,11 +66,11 @@ class DetailsScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def _sentence(one: Sentence) -> Padding:
+def _sentence(sentence: Sentence) -> Padding:
     """Return a sentence that no text of the input styles."""
-    lead, text = (one.lead, one.text) if one.lead else (one.text, "")
-    style = str(one.style) or ("bold" if one.lead else "")
-    return Padding(Text.assemble((visible(lead), style), visible(text)), (0, 0, 0, one.indent), expand=False)
+    lead, text = (sentence.lead, sentence.text) if sentence.lead else (sentence.text, "")
+    style = str(sentence.style) or ("bold" if sentence.lead else "")
+    return Padding(Text.assemble((visible(lead), style), visible(text)), (0, 0, 0, sentence.indent), expand=False)
 
 
 class RowTable(DataTable[Text], inherit_bindings=False):

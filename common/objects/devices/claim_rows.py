@@ -58,18 +58,18 @@ class ClaimReader:
         self.specs: dict[bytes, ResourceClaimSpec] = {}
         self.selectors: dict[bytes, NodeSelector] = {}
 
-    def row(self, one: ResourceClaim) -> ClaimRow:
+    def row(self, claim: ResourceClaim) -> ClaimRow:
         """Return the row of a claim."""
-        meta, status = one.metadata or ObjectMeta(), one.status or _NONE
-        spec = one.spec or _NO_SPEC
+        meta, status = claim.metadata or ObjectMeta(), claim.status or _NONE
+        spec = claim.spec or _NO_SPEC
         key = _encode(spec)
         self.specs.setdefault(key, spec)
-        owner = claim_owner(one)
+        owner = claim_owner(claim)
         is_of_pod = owner is not None and owner.kind == "Pod"
         allocation = status.allocation
         node, selector = ("", b"") if allocation is None else self._place(allocation)
         return ClaimRow(
-            one,
+            claim,
             meta.namespace or "default",
             meta.name or "",
             key,

@@ -156,14 +156,14 @@ def content_of(claims: Iterable[ResolvedClaim]) -> bytes:
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
 
-def pod_claim(one: ResolvedClaim) -> pb.PodClaim:
+def pod_claim(claim: ResolvedClaim) -> pb.PodClaim:
     """Return a claim as a message."""
-    row = pb.PodClaim(name=one.name, shared_claim=one.shared, problem=one.problem)
-    if one.spec is not None:
+    row = pb.PodClaim(name=claim.name, shared_claim=claim.shared, problem=claim.problem)
+    if claim.spec is not None:
         try:
-            row.spec.CopyFrom(claim_spec(one.spec))
+            row.spec.CopyFrom(claim_spec(claim.spec))
         except FieldError as error:
-            row.problem = f"spec.resourceClaims, {one.name}: {error}"
+            row.problem = f"spec.resourceClaims, {claim.name}: {error}"
     return row
 
 

@@ -300,9 +300,9 @@ class _DevicesWriter:
         message.strings.extend(self._dictionary.strings)
 
     def _node_selector(self, key: bytes) -> pb.NodeSelector:
-        found: NodeSelector = self._slices.selectors.get(key) or self._claims.selectors[key]
+        node_selector: NodeSelector = self._slices.selectors.get(key) or self._claims.selectors[key]
         try:
-            return self._dictionary.node_selector(node_selector_terms(found)) or pb.NodeSelector()
+            return self._dictionary.node_selector(node_selector_terms(node_selector)) or pb.NodeSelector()
         except FieldError as error:
             problem = f"status.allocation.nodeSelector: {error}; it selects no node"
             self._notes.add("ResourceClaim", "with a broken selector", problem)

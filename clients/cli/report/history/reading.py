@@ -191,19 +191,19 @@ class _HistoryReader:
         # Sums over time, in hours.
         self._sums: dict[str, float] = dict.fromkeys(("nodes", "money", *_SHARES), 0.0)
 
-    def add(self, one: Recorded) -> None:
+    def add(self, recorded: Recorded) -> None:
         """Read a round. Raises ValueError, IndexError, KeyError for one that does not follow from those before."""
-        now_s = one.request.now.ToMilliseconds() / 1000
+        now_s = recorded.request.now.ToMilliseconds() / 1000
         if not self.count:
             self._begin_s = self._now_s = now_s
         if now_s < self._now_s:
             raise ValueError(f"a round at {now_s:g} s follows one at {self._now_s:g} s")
         self._pass_time(now_s)
-        self._read(one.update.snapshot, one.update.delta)
+        self._read(recorded.update.snapshot, recorded.update.delta)
         self._drains.end_round(now_s, self._nodes)
         capacity = self._nodes.capacity()
-        self._read_slack(now_s, one.answer)
-        self._decisions.add(now_s, one.request, one.answer)
+        self._read_slack(now_s, recorded.answer)
+        self._decisions.add(now_s, recorded.request, recorded.answer)
         usage = self._pods.usage(self._nodes.members)
         self._sample(
             now_s,
@@ -221,7 +221,7 @@ class _HistoryReader:
             },
         )
         self.count += 1
-        self.last = one.request, one.answer
+        self.last = recorded.request, recorded.answer
 
     @property
     def has_groups(self) -> bool:

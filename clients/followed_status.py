@@ -65,9 +65,9 @@ class FollowedStatus:
             return
         status = response.status
         self._head = actuator_pb2.ActuatorStatus(revision=status.revision, time=status.time)
-        self._deletions = {one.node: one for one in status.deletions}
-        self._groups = {one.id: one for one in status.node_groups}
-        self._replacements = {one.request_id: one for one in status.replacements}
+        self._deletions = {deletion.node: deletion for deletion in status.deletions}
+        self._groups = {node_group.id: node_group for node_group in status.node_groups}
+        self._replacements = {replacement.request_id: replacement for replacement in status.replacements}
         self._evictions.replace(status.recent_evictions)
         self._finished.replace(status.finished)
 
@@ -89,13 +89,13 @@ class FollowedStatus:
         self._head = actuator_pb2.ActuatorStatus(revision=change.revision, time=change.time)
         for node in change.ended_nodes:
             self._deletions.pop(node, None)
-        self._deletions.update((one.node, one) for one in change.deletions)
+        self._deletions.update((deletion.node, deletion) for deletion in change.deletions)
         for name in change.removed_node_groups:
             self._groups.pop(name, None)
-        self._groups.update((one.id, one) for one in change.node_groups)
+        self._groups.update((node_group.id, node_group) for node_group in change.node_groups)
         for name in change.removed_replacements:
             self._replacements.pop(name, None)
-        self._replacements.update((one.request_id, one) for one in change.replacements)
+        self._replacements.update((replacement.request_id, replacement) for replacement in change.replacements)
         self._evictions.change(change.recent_evictions, _instant(change.evictions_since))
         self._finished.change(change.finished, _instant(change.finished_since))
 

@@ -86,7 +86,7 @@ class WithoutIdleGrowth:
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`, without the scale-up decision if idle."""
-        others = [one for one in request.decisions if one != plan_pb2.Decision.SCALE_UP]
+        others = [decision for decision in request.decisions if decision != plan_pb2.Decision.SCALE_UP]
         if others and plan_pb2.Decision.SLACK not in others and not self._remembers and self._is_idle():
             request.decisions[:] = others
         answer = self._link.send(request, payload)

@@ -130,8 +130,8 @@ def _wave(wave: plan_pb2.ReplacementWave, document: dict[str, Any]) -> None:
 
 def _add_destinations(places: plan_pb2.Places, nodes: list[dict[str, Any]]) -> None:
     moves = moves_by_node(places)
-    for one in nodes:
-        one["destinations"] = dict(sorted(moves.get(one["node"], {}).items()))
+    for node in nodes:
+        node["destinations"] = dict(sorted(moves.get(node["node"], {}).items()))
 
 
 def _pod_costs(group: plan_pb2.PodCostGroup, document: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ def required_features(settings: plan_pb2.PlanSettings) -> list[str]:
 def snapshot_features(rows: snapshot_pb2.ClusterSnapshot) -> list[str]:
     """Return the features that a planner needs for a snapshot or the changed rows of a delta, sorted. O(specs)."""
     dictionaries = (rows, rows.slack_requests.dictionary, rows.capacity_requests.dictionary)
-    found = {_CLAIMS} if any(spec.claims for one in dictionaries for spec in one.pod_specs) else set()
+    found = {_CLAIMS} if any(spec.claims for dictionary in dictionaries for spec in dictionary.pod_specs) else set()
     return sorted(found | ({_DEVICES} if rows.devices.ListFields() else set()))
 
 

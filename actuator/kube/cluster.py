@@ -435,7 +435,7 @@ class ClusterApi(Protocol):
         not know the kind, `ClusterError`.
         """
 
-    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+    def write_capacity_conditions(self, request: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
         """Write all conditions of a ProvisioningRequest. Raises `NotFoundError` when it is gone, `ConflictError` when
         it was changed since it was read, `ClusterError`.
         """

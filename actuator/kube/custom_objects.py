@@ -196,8 +196,8 @@ class CustomObjects:
         found = (stored.known() for stored in self._capacity_requests.read_all())
         return sorted(found, key=lambda one: (one.namespace, one.name))
 
-    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+    def write_capacity_conditions(self, request: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
         """Apply the conditions of exactly this ProvisioningRequest, as it was read: uid and version are named."""
-        metadata = {"name": one.name, "namespace": one.namespace, "uid": one.uid}
-        metadata["resourceVersion"] = one.resource_version
+        metadata = {"name": request.name, "namespace": request.namespace, "uid": request.uid}
+        metadata["resourceVersion"] = request.resource_version
         self._capacity_requests.apply_status(metadata, {"conditions": [dict(c) for c in conditions]}, REQUEST_APPLY)

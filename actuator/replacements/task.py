@@ -256,20 +256,20 @@ class ReplacementTask:
 
         def decide(data: TrackerData, replacement: TrackedReplacement, now_ms: int) -> e.Event | None:
             surplus = {node.node for node in replacement.ordered_nodes if node.state is NewNodeState.SURPLUS}
-            due = [one for one in plans if one.node in surplus and one.node not in data.deletions]
+            due = [plan for plan in plans if plan.node in surplus and plan.node not in data.deletions]
             admission = self._admit(data, due, facts, now_ms)
             is_over = now_ms - replacement.stage_ms > replacement.ready_timeout_s * 1000
             is_late = is_over and not admission.nodes
-            stays = [one for one in admission.answers if _is_refused(one, is_late)]
+            stays = [answer for answer in admission.answers if _is_refused(answer, is_late)]
             if stays:
-                return e.SurplusStays(replacement.request_id, tuple(_staying(one) for one in stays))
+                return e.SurplusStays(replacement.request_id, tuple(_staying(stay) for stay in stays))
             return self._deletion(replacement, admission, "back")
 
         return self._decide(seen, decide)
 
     def _observe(self, plans: Sequence[DepartingNode]) -> AdmissionFacts:
         pending = self._context.processor.read(lambda tracker, _: pending_nodes(tracker.data))
-        return observe(self._context.work, [request_of(one) for one in plans], pending)
+        return observe(self._context.work, [request_of(plan) for plan in plans], pending)
 
     def _admit(
         self, data: TrackerData, plans: Sequence[DepartingNode], facts: AdmissionFacts, now_ms: int
@@ -278,14 +278,14 @@ class ReplacementTask:
         what it assumes of each node is checked now.
         """
         limits = self._context.limits()._replace(requires_assumption=False)
-        requests = [request_of(one) for one in plans]
+        requests = [request_of(plan) for plan in plans]
         return admit(data, requests, facts, limits, DecisionTime(now_ms, 0.0), self._request_id)
 
     def _deletion(self, replacement: TrackedReplacement, admission: Admission, kind: str) -> e.SetAccepted | None:
         if not admission.nodes:
             return None
         name = f"{own_prefix(replacement.request_id)}{kind}/{replacement.deletion_count + 1}"
-        answers = tuple(one for one in admission.answers if one.accepted)
+        answers = tuple(answer for answer in admission.answers if answer.accepted)
         timeout_s = self._context.work.settings.drain.timeout_s
         return e.SetAccepted(name, replacement.digest, admission.nodes, answers, timeout_s)
 
@@ -296,21 +296,21 @@ def _trouble(tracker: Tracker, seen: TrackedReplacement, group: str) -> str:
     if group in data.backoffs:
         return f"{group} is backed off: {data.backoffs[group].detail}"
     failures = (one for one in data.group_failures.get(group, ()) if one.time_ms >= seen.ordered_ms)
-    return next((f"{group}: {one.detail}" for one in failures), "")
+    return next((f"{group}: {failure.detail}" for failure in failures), "")
 
 
-def _verdict(replacement: TrackedReplacement, found: Assessment, stays: tuple[e.StayReason, ...]) -> e.Event:
+def _verdict(replacement: TrackedReplacement, assessment: Assessment, stays: tuple[e.StayReason, ...]) -> e.Event:
     """Return whether the drains begin, or why not."""
     request_id = replacement.request_id
     missing = [node for node in replacement.new_nodes if node.state is NewNodeState.MISSING]
-    if not found.leaving:
+    if not assessment.leaving:
         if missing:
             detail = f"{missing[0].name}: {missing[0].detail}"
             return e.ReplacementFailed(request_id, ReplacementReason.NEW_NODES_MISSING, detail, stays)
         detail = f"{stays[0].node}: {stays[0].detail}" if stays else "no node leaves"
         return e.ReplacementFailed(request_id, ReplacementReason.LEAVING_NODES_STAY, detail, stays)
-    if found.saving < replacement.min_saving - TOLERANCE:
-        detail = f"the nodes that came save {found.saving:.6g} an hour, less than {replacement.min_saving:.6g}"
+    if assessment.saving < replacement.min_saving - TOLERANCE:
+        detail = f"the nodes that came save {assessment.saving:.6g} an hour, less than {replacement.min_saving:.6g}"
         return e.ReplacementFailed(request_id, ReplacementReason.SAVING_NOT_ACHIEVED, detail, stays)
     return e.DrainsAllowed(request_id, stays)
 

@@ -178,10 +178,10 @@ def status_of(buffer: KnownBuffer, wanted: plan_pb2.SlackObject, now: datetime) 
 
 
 def conditions_of(
-    one: KnownCapacityRequest, answer: plan_pb2.CapacityRequestAnswer, now: datetime
+    request: KnownCapacityRequest, answer: plan_pb2.CapacityRequestAnswer, now: datetime
 ) -> list[dict[str, Any]] | None:
     """Return all conditions of a request after an answer; None = it has them already, or they do not follow."""
-    before = {str(old.get("type")): dict(old) for old in one.conditions}
+    before = {str(old.get("type")): dict(old) for old in request.conditions}
     true = {kind for kind, old in before.items() if old.get("status") == "True"}
     wanted = CONDITIONS.get(answer.outcome)
     if wanted is None or true & ENDED or wanted.needs_provisioned != (PROVISIONED in true):
@@ -191,7 +191,7 @@ def conditions_of(
         changed.insert(0, _condition(ACCEPTED, True, ACCEPTED, "it is answered by Trimtab"))
     after = dict(before)
     for new in changed:
-        after[new["type"]] = _dated(new, before.get(new["type"], {}), one.generation, now)
+        after[new["type"]] = _dated(new, before.get(new["type"], {}), request.generation, now)
     return None if after == before else list(after.values())
 
 

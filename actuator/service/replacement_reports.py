@@ -69,10 +69,10 @@ class ReplacementReports:
             ended = data.ended_replacements[-1]
             self._count(ended)
             _log(ended)
-        for one in data.replacements.values():
-            if self._stage != (one.request_id, one.stage):
-                self._stage = one.request_id, one.stage
-                _log(one)
+        for replacement in data.replacements.values():
+            if self._stage != (replacement.request_id, replacement.stage):
+                self._stage = replacement.request_id, replacement.stage
+                _log(replacement)
 
     def _count(self, ended: TrackedReplacement) -> None:
         reason = reason_pb2.ReplacementReason.Code.Name(ended.reason)  # type: ignore[arg-type]
@@ -139,12 +139,12 @@ def _new_node(node: NewNode) -> actuator_pb2.ReplacementNewNode:
     )
 
 
-def _leaving_node(one: LeavingNode) -> actuator_pb2.ReplacementLeavingNode:
+def _leaving_node(node: LeavingNode) -> actuator_pb2.ReplacementLeavingNode:
     return actuator_pb2.ReplacementLeavingNode(
-        node=one.plan.node,
-        node_group=one.plan.node_group,
-        price_per_hour=one.plan.price,
-        state=int(one.state),  # type: ignore[arg-type]
-        reason=one.reason,  # type: ignore[arg-type]
-        detail=one.detail,
+        node=node.plan.node,
+        node_group=node.plan.node_group,
+        price_per_hour=node.plan.price,
+        state=int(node.state),  # type: ignore[arg-type]
+        reason=node.reason,  # type: ignore[arg-type]
+        detail=node.detail,
     )

@@ -207,7 +207,7 @@ def nodes_of_gang(data: TrackerData, deletion: Deletion) -> list[Deletion]:
 
 def waits_for_gang(data: TrackerData, deletion: Deletion) -> bool:
     """Return whether the drain of a node of its gang has not begun, so that none may evict."""
-    return any(one.state in _NOT_BEGUN for one in nodes_of_gang(data, deletion))
+    return any(node.state in _NOT_BEGUN for node in nodes_of_gang(data, deletion))
 
 
 def end_with(deletion: Deletion, cause: Deletion, event: e.NodeEvent, now_ms: int) -> State:

@@ -184,7 +184,7 @@ def move_times(data: TrackerData, by_ms: int) -> None:
 
 def latest_ms(data: TrackerData) -> int:
     """Return the latest stored time of replacements that has passed; 0 = none."""
-    return max((0, *(one.stage_ms for one in (*data.replacements.values(), *data.ended_replacements))))
+    return max((0, *(replacement.stage_ms for replacement in (*data.replacements.values(), *data.ended_replacements))))
 
 
 def forget(data: TrackerData, before_ms: int) -> None:
@@ -281,7 +281,7 @@ def _apply(replacement: TrackedReplacement, event: e.ReplacementEvent) -> WaveSt
         case e.LeavingStays(nodes=nodes):
             _keep_leaving(replacement, nodes)
             replacement.reason = replacement.reason or ReplacementReason.LEAVING_NODES_STAY
-            replacement.detail = replacement.detail or "".join(f"{one.node}: {one.detail}" for one in nodes[:1])
+            replacement.detail = replacement.detail or "".join(f"{node.node}: {node.detail}" for node in nodes[:1])
         case _:
             replacement_transitions.apply(replacement, event)
     return replacement.stage
@@ -321,7 +321,7 @@ def _next_group(replacement: TrackedReplacement, node: NewNode, detail: str, was
 
 
 def _miss(replacement: TrackedReplacement, event: e.OrdersMissed) -> None:
-    for node in [one for one in replacement.new_nodes if one.name in event.names]:
+    for node in [new_node for new_node in replacement.new_nodes if new_node.name in event.names]:
         _next_group(replacement, node, event.detail, node.state is NewNodeState.ORDERED)
 
 

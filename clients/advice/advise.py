@@ -173,15 +173,15 @@ class AdviceSearch:
     def _rising(self, steps: Sequence[_Tried]) -> tuple[Advice, ...]:
         """Return the values that free more than all before them; () = no value frees more than the first useful one."""
         rising: list[Advice] = []
-        for one in steps:
-            if self._is_useful(one.advice) and (not rising or self._gain(one.advice) > self._gain(rising[-1])):
-                rising.append(one.advice)
+        for step in steps:
+            if self._is_useful(step.advice) and (not rising or self._gain(step.advice) > self._gain(rising[-1])):
+                rising.append(step.advice)
         return tuple(rising) if len(rising) > 1 else ()
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
         """Return the first of several values that frees nearly as much as the best one."""
-        best = max(self._gain(one.advice)[0] for one in steps)
-        enough = (one for one in steps if self._gain(one.advice)[0] >= _MOST_GAIN * best)
+        best = max(self._gain(step.advice)[0] for step in steps)
+        enough = (step for step in steps if self._gain(step.advice)[0] >= _MOST_GAIN * best)
         return next(enough) if best > 0 else steps[0]
 
     def _tried(self, lever: Lever) -> _Tried:
@@ -267,12 +267,12 @@ def _plans_together(count: int) -> int:
     return comb(count, 3) + (comb(count, 2) if count < 4 else 3) + 1
 
 
-def _overlap(one: Lever, other: Lever) -> bool:
+def _overlap(lever: Lever, other: Lever) -> bool:
     """Return whether two levers change the same line, or one of them lifts what the other one does."""
-    lines = {(change.object, change.keys) for change in one.changes}
+    lines = {(change.object, change.keys) for change in lever.changes}
     if any((change.object, change.keys) in lines for change in other.changes):
         return True
-    return one.kind == other.kind and one.whole != other.whole
+    return lever.kind == other.kind and lever.whole != other.whole
 
 
 def base_plan(session: Counterfactuals) -> BasePlan:

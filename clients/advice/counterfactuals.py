@@ -64,7 +64,7 @@ class Counterfactuals:
         self.plan_count = 0
         self._planner, self._version = planner, answer.snapshot_version
         self._known: dict[tuple[object, ...], Outcome] = {Edit().key: self.base}
-        self._decisions = [one for one in request.decisions if one not in _AFTER_SCALE_DOWN]
+        self._decisions = [decision for decision in request.decisions if decision not in _AFTER_SCALE_DOWN]
 
     @cached_property
     def _editor(self) -> SnapshotEditor:

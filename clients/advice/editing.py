@@ -129,6 +129,6 @@ def _change_spec(spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:
 
 def _change_requests(changed: pb.ClusterSnapshot, spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:
     """Change the requests of one spec of a delta in place; those of other resources stay."""
-    wanted = {one.resource: one.amount for one in changes if isinstance(one, RequestChange)}
+    wanted = {change.resource: change.amount for change in changes if isinstance(change, RequestChange)}
     for entry in spec.requests:
         entry.amount = wanted.get(changed.resources[entry.resource], entry.amount)

@@ -83,7 +83,7 @@ def explain_workload(
     base = base_plan(session)
     rows = base.workloads.rows(workload)
     nodes = [node for row in rows if (node := view.node_of(row))]
-    levers = [one for one in _levers(base) if not one.whole and _concerns(base, one, workload)]
+    levers = [lever for lever in _levers(base) if not lever.whole and _concerns(base, lever, workload)]
     advice = AdviceSearch(session, options).of_levers(tuple(levers)) if levers else None
     return WorkloadReport(workload, len(nodes), len(set(nodes)), tuple(_kept(base, workload)), advice)
 

@@ -89,8 +89,8 @@ class Advice:
     @property
     def lines(self) -> list[str]:
         """The lines to change; a field that the command of another line already changes has none."""
-        commanded = {one.object for one in self.changes if one.command}
-        return [one.line for one in self.changes if one.command or one.object not in commanded]
+        commanded = {change.object for change in self.changes if change.command}
+        return [change.line for change in self.changes if change.command or change.object not in commanded]
 
     def document(self) -> dict[str, Any]:
         """Return the advice for programs."""
@@ -102,10 +102,10 @@ class Advice:
             "savingPerMonth": self.saving_per_month,
             "nodes": list(self.nodes),
             "staying": list(self.staying),
-            "changes": [one.document() for one in self.changes],
+            "changes": [change.document() for change in self.changes],
             "steps": [
-                {"after": one.changes[0].after, "nodeCount": one.node_count, "savingPerHour": one.saving_per_hour}
-                for one in self.steps
+                {"after": step.changes[0].after, "nodeCount": step.node_count, "savingPerHour": step.saving_per_hour}
+                for step in self.steps
             ],
         }
 

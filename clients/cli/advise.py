@@ -70,9 +70,9 @@ class AdviceTotal(NamedTuple):
     saving_per_hour: float | None
 
 
-def best_of(one: PlannedCluster) -> Advice | None:
+def best_of(cluster: PlannedCluster) -> Advice | None:
     """Return the advice that frees most in a cluster, None = there is none."""
-    report = one.answer.advice if one.answer is not None else None
+    report = cluster.answer.advice if cluster.answer is not None else None
     if report is None:
         return None
     return report.together or next(iter(report.advice), None)
@@ -128,9 +128,9 @@ def _clusters_table(planned: Sequence[PlannedCluster]) -> Table:
     return without_empty_columns(Table("Clusters", columns, rows(lines), sentences=columns[:1]))
 
 
-def _order(one: PlannedCluster) -> tuple[bool, int, float, int, str]:
+def _order(cluster: PlannedCluster) -> tuple[bool, int, float, int, str]:
     """Return the place of a cluster: that whose best advice saves most is first, those that failed are last."""
-    return one.answer is None, *worth(best_of(one)), one.cluster.name
+    return cluster.answer is None, *worth(best_of(cluster)), cluster.cluster.name
 
 
 def document(planned: Sequence[PlannedCluster]) -> Json:

@@ -235,8 +235,8 @@ class AnswerPage(NamedTuple):
 
 def page_document(page: AnswerPage) -> dict[str, Any]:
     """Return a page for programs: its blocks by their fields, each with its kind."""
-    blocks = [{"kind": type(one).__name__, **_fields(one)} for one in page.blocks]
-    return {"title": page.title, "blocks": blocks, "parts": [page_document(one) for one in page.parts]}
+    blocks = [{"kind": type(block).__name__, **_fields(block)} for block in page.blocks]
+    return {"title": page.title, "blocks": blocks, "parts": [page_document(part) for part in page.parts]}
 
 
 def _fields(value: Any) -> Any:
@@ -265,4 +265,4 @@ def plain_text(sentence: Sentence) -> str:
 
 def rows(cells: Sequence[Sequence[str]]) -> tuple[Line, ...]:
     """Return rows without anything below them."""
-    return tuple(Line(tuple(one)) for one in cells)
+    return tuple(Line(tuple(cell)) for cell in cells)

@@ -35,30 +35,30 @@ class SpreadCount(NamedTuple):
 
 def spread_cause(view: ClusterView, pod: ShownPod, labels: Mapping[str, str]) -> str:
     """Return why the constraints of a pod keep it off a node with these labels, "" = the snapshot does not show it."""
-    lacking = [one.key for one in spread_counts(view, pod) if one.key not in labels]
+    lacking = [spread_count.key for spread_count in spread_counts(view, pod) if spread_count.key not in labels]
     if lacking:
         return f"it is to be spread over {lacking[0]}, a label that the node lacks"
-    clauses = [_clause(one, labels[one.key]) for one in spread_counts(view, pod)]
+    clauses = [_clause(spread_count, labels[spread_count.key]) for spread_count in spread_counts(view, pod)]
     return "; ".join(clause for clause in clauses if clause)
 
 
 def domains_cause(view: ClusterView, pod: ShownPod) -> str:
     """Return by which constraints a pod is spread over present and new nodes, and whether there are fewer domains than
     it asks for."""
-    return "; ".join(_domains_clause(view, one) for one in spread_counts(view, pod))
+    return "; ".join(_domains_clause(view, spread_count) for spread_count in spread_counts(view, pod))
 
 
-def _domains_clause(view: ClusterView, one: SpreadCount) -> str:
+def _domains_clause(view: ClusterView, spread_count: SpreadCount) -> str:
     offered = {
-        view.labels(group.template.label_set).get(one.key, "")
+        view.labels(group.template.label_set).get(spread_count.key, "")
         for group in view.snapshot.node_groups
         if group.HasField("template")
     }
-    count = len({*one.pods, *offered} - {""})
-    text = f"spread over {one.key} by at most {one.at_most} allows no more pods there"
-    if count < one.min_domains:
-        return f"{text}: minDomains asks for {one.min_domains} domains, of which {_there_are(count)}"
-    return text + _tainted(one.tainted)
+    count = len({*spread_count.pods, *offered} - {""})
+    text = f"spread over {spread_count.key} by at most {spread_count.at_most} allows no more pods there"
+    if count < spread_count.min_domains:
+        return f"{text}: minDomains asks for {spread_count.min_domains} domains, of which {_there_are(count)}"
+    return text + _tainted(spread_count.tainted)
 
 
 def _clause(one: SpreadCount, domain: str) -> str:
@@ -196,7 +196,7 @@ def _affinity(view: ClusterView, pod: ShownPod, node: str) -> str:
 def _term(view: ClusterView, term: pb.NodeSelectorTerm) -> str:
     """Describe one alternative of node affinity."""
     requirements = [*term.match_expressions, *term.match_fields]
-    return " and ".join(_requirement(view, one) for one in requirements) or "nothing"
+    return " and ".join(_requirement(view, requirement) for requirement in requirements) or "nothing"
 
 
 def _requirement(view: ClusterView, requirement: pb.LabelRequirement) -> str:
@@ -238,7 +238,7 @@ def _ports(view: ClusterView, pod: ShownPod, node: str) -> str:
 
 def _selector(view: ClusterView, selector: pb.LabelSelector) -> str:
     """A label selector as kubectl writes it."""
-    return " and ".join(_requirement(view, one) for one in selector.requirements) or "any labels"
+    return " and ".join(_requirement(view, requirement) for requirement in selector.requirements) or "any labels"
 
 
 def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> str:
@@ -274,7 +274,7 @@ def _zones(view: ClusterView, pod: ShownPod, node: str) -> str:
 
 def _drivers(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Name the drivers that the node lacks."""
-    lacking = {one.required_driver for one in view.volumes(pod)} - {0, *view.nodes[node].volume_drivers.names}
+    lacking = {volume.required_driver for volume in view.volumes(pod)} - {0, *view.nodes[node].volume_drivers.names}
     return f"the node lacks the CSI driver {_names(view, lacking)}" if lacking else ""
 
 
@@ -300,7 +300,7 @@ _TEXTS = clauses(reason_pb2.DeviceReason)
 
 def device_kinds(node: planner_pb2.NodeFit) -> tuple[tuple[str, str, int], ...]:
     """Return what nodes have in common that refuse a pod for the same reasons: claim, request and reason, no pools."""
-    return tuple(sorted({(one.claim, one.request, one.reason) for one in node.devices}))
+    return tuple(sorted({(device.claim, device.request, device.reason) for device in node.devices}))
 
 
 def device_cause(refusals: Iterable[planner_pb2.DeviceRefusal], pool_words: str = "in pool") -> str:

@@ -65,7 +65,7 @@ def _explain_option(error: Any) -> None:
     path = settings_by_name().get(plain_name(name))
     if path is None:
         return
-    takes = error.ctx is not None and any("--set" in one.opts for one in error.ctx.command.params)
+    takes = error.ctx is not None and any("--set" in param.opts for param in error.ctx.command.params)
     how = f"give --set {path}=VALUE, or a file of --settings" if takes else "it belongs in settings (--settings, --set)"
     raise UsageError(f"{name} is the setting {path} here: {how}") from None
 
@@ -116,47 +116,47 @@ def options(
     use(tls_ca, tls_cert, tls_key, tls_server_name, token_file)
 
 
-def demo(asked: DemoOptions) -> None:
+def demo(options: DemoOptions) -> None:
     """Show how it works: planner, actuator and a simulated cluster on this machine."""
     require_extra("planner", "trimtab demo")
     require_extra("actuator", "trimtab demo")
     from trimtab.clients.cli.demo.command import demo as run
     from trimtab.clients.cli.price_files import given_prices
 
-    run(asked.files or (), given_prices(asked.prices), verbose=asked.verbose)
+    run(options.files or (), given_prices(options.prices), verbose=options.verbose)
 
 
-def plan(asked: PlanOptions) -> None:
+def plan(options: PlanOptions) -> None:
     """Plan a cluster, or several: which nodes go, why the others stay, which node groups grow for which pods."""
     from trimtab.clients.cli.decisions import read_decisions
     from trimtab.clients.cli.plan import plan as run
 
-    given, decisions = _command_options(asked), read_decisions(asked.decision or ())
-    export = asked.output.form if asked.output.form in EXPORTS else None
-    if _wrote_page(given, asked):
+    given, decisions = _command_options(options), read_decisions(options.decision or ())
+    export = options.output.form if options.output.form in EXPORTS else None
+    if _wrote_page(given, options):
         return
     if len(given.clusters) > 1 and export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
         plan_several(given, decisions)
         return
-    advice = asked.output == TABLE if asked.advice is None else asked.advice
+    advice = options.output == TABLE if options.advice is None else options.advice
     run(given, decisions, export, with_advice=advice)
 
 
-def _wrote_page(given: "CommandOptions", asked: Any) -> bool:
+def _wrote_page(options: "CommandOptions", asked: Any) -> bool:
     """Write the page that `-o html=FILE` asks for; return whether it does."""
     if asked.output.page is None:
         _refuse_page_options(asked)
         return False
     from trimtab.clients.cli.report.command import report
 
-    report(given, asked.output.page, from_start=asked.from_start)
+    report(options, asked.output.page, from_start=asked.from_start)
     return True
 
 
-def _refuse_page_options(asked: PageSection) -> None:
-    if asked.title or asked.from_start:
+def _refuse_page_options(page_section: PageSection) -> None:
+    if page_section.title or page_section.from_start:
         raise typer.BadParameter("--title and --from-start are for pages: give -o html=FILE")
 
 
@@ -166,117 +166,117 @@ def _command_options(asked: Any, **others: Any) -> "CommandOptions":
     return selected(CommandOptions, asked, output=asked.output.format, **others)
 
 
-def advise(asked: AdviseOptions) -> None:
+def advise(options: AdviseOptions) -> None:
     """Say what to change so that more nodes could go, and what each change would free.
 
     Changes are of settings and objects; those of several clusters are in one table.
     """
     from trimtab.clients.cli.advise import advise as run
 
-    run(_command_options(asked), asked.most_plans)
+    run(_command_options(options), options.most_plans)
 
 
-def rightsize(asked: RightsizeOptions) -> None:
+def rightsize(options: RightsizeOptions) -> None:
     """Say which pools of machines would hold a cluster's pods for the least money."""
     from trimtab.clients.cli.rightsize.command import rightsize as run
 
-    run(_command_options(asked), asked)
+    run(_command_options(options), options)
 
 
-def explain(asked: ExplainOptions) -> None:
+def explain(options: ExplainOptions) -> None:
     """Explain why a pod is not scheduled, why a node is not removed, or where pods fit.
 
     Also what room slack holds, and what a workload, a pod group or a ProvisioningRequest lacks.
     """
     from trimtab.clients.cli.explain.command import explain as run
 
-    run(_command_options(asked))
+    run(_command_options(options))
 
 
-def top(asked: TopOptions) -> None:
+def top(options: TopOptions) -> None:
     """Show a cluster on a live screen or a page: nodes, packing, money, pending pods, deletions.
 
     It is that of the current context, of files, or of a recording, round by round.
     """
-    if asked.status:
+    if options.status:
         from trimtab.clients.cli.live.status import status
 
-        status(asked)
+        status(options)
         return
     from trimtab.clients.cli.top.command import top as run
 
-    run(_command_options(asked), asked)
+    run(_command_options(options), options)
 
 
-def simulate(asked: SimulateOptions) -> None:
+def simulate(options: SimulateOptions) -> None:
     """Simulate a cluster on virtual time, and compare settings on the same load."""
     require_extra("planner", "trimtab simulate")
     require_extra("actuator", "trimtab simulate")
     from trimtab.clients.cli.simulate.command import simulate as run
 
-    page, files = asked.output.page, asked.scenario or []
+    page, files = options.output.page, options.scenario or []
     if page is None:
-        _refuse_page_options(asked)
-        run(asked)
+        _refuse_page_options(options)
+        run(options)
         return
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.report.command import is_result, report, simulated, write_page
 
     if len(files) > 1 or (files and is_result(files[0])):
-        report(CommandOptions(tuple(files), title=asked.title), page, from_start=asked.from_start)
+        report(CommandOptions(tuple(files), title=options.title), page, from_start=options.from_start)
         return
-    run(asked, lambda document: write_page(page, simulated(document, asked.from_start), asked.title))
+    run(options, lambda document: write_page(page, simulated(document, options.from_start), options.title))
 
 
-def certificates(asked: CertificateOptions) -> None:
+def certificates(options: CertificateOptions) -> None:
     """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
     from trimtab.clients.cli.certificates.command import certificates as run
 
-    run(asked.directory, asked.namespace, asked.days, asked.name or (), renew=asked.renew)
+    run(options.directory, options.namespace, options.days, options.name or (), renew=options.renew)
 
 
-def import_prices(asked: ImportOptions) -> None:
+def import_prices(options: ImportOptions) -> None:
     """Print the published prices of a cloud's instance types as a price file, for --prices."""
     from trimtab.clients.cli.price_lists.command import import_prices as run
 
-    run(asked.cloud, asked.files, asked.region)
+    run(options.cloud, options.files, options.region)
 
 
-def load(asked: LoadOptions) -> None:
+def load(options: LoadOptions) -> None:
     """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
     from trimtab.clients.cli.live.load import load as run
 
-    run(asked)
+    run(options)
 
 
-def run(asked: RunOptions) -> None:
+def run(options: RunOptions) -> None:
     """Autoscale a live cluster, or steer its autoscaler, or only count what would be done.
 
     Logs go to stderr: text has a line for each round in which something has changed, JSON an object for each round.
     """
     from trimtab.clients.cli.live.run import run as go
 
-    go(asked)
+    go(options)
 
 
-def record(asked: RecordOptions) -> None:
+def record(options: RecordOptions) -> None:
     """Record a live cluster, round by round: the planner's input and its answers."""
     from trimtab.clients.cli.live.record import record as go
 
-    go(asked)
+    go(options)
 
 
-def replay(asked: ReplayOptions) -> None:
+def replay(options: ReplayOptions) -> None:
     """Run a recording through a planner and show every difference from the recorded answers.
 
     The exit code is 1 if there is any. With -o html=FILE write a page about the recorded rounds.
     """
-    given = _command_options(asked)
-    if _wrote_page(given, asked):
+    given = _command_options(options)
+    if _wrote_page(given, options):
         return
     from trimtab.clients.cli.live.replay import replay as go
 
-    go(asked)
+    go(options)
 
 
 FIRST, LOOP, MORE = "Look at a cluster", "Autoscale it", "Try and keep"

@@ -56,10 +56,10 @@ class OfferFile(NamedTuple):
     currency: str
     name: str
 
-    def prices(self, given: Prices | None = None) -> Prices:
+    def prices(self, prices: Prices | None = None) -> Prices:
         """Return the prices of the offerings, those given first."""
-        known = given if given is not None else Prices()
-        listed = {PricedMachine(*one.key): one.price for one in self.offers if one.price is not None}
+        known = prices if prices is not None else Prices()
+        listed = {PricedMachine(*offer.key): offer.price for offer in self.offers if offer.price is not None}
         return Prices({**listed, **known.machines}, known.groups, known.labels, known.rates, self.currency, self.name)
 
 

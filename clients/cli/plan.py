@@ -74,7 +74,7 @@ class CommandOptions:
 
     def each(self) -> list["CommandOptions"]:
         """Return these options for each cluster alone. Errors: UsageError."""
-        return [self._of(one) for one in self.clusters]
+        return [self._of(cluster) for cluster in self.clusters]
 
     def _of(self, cluster: ClusterInput) -> "CommandOptions":
         """Return these options for one cluster."""
@@ -103,7 +103,7 @@ class CommandOptions:
         offers = self.offers_of_file.offers if self.offers_of_file is not None else None
         clusters = self.clusters
         if len(clusters) > 1:
-            names = ", ".join(one.name for one in clusters)
+            names = ", ".join(cluster.name for cluster in clusters)
             raise UsageError(f"several clusters are given ({names}); this command takes one")
         if clusters and clusters[0].is_live:
             from trimtab.clients.cli.live.sources import read_live

@@ -127,27 +127,27 @@ class NodePrice(NamedTuple):
     source: PriceSource
 
 
-def node_prices(view: ClusterView, given: Prices) -> dict[str, NodePrice]:
+def node_prices(view: ClusterView, prices: Prices) -> dict[str, NodePrice]:
     """Return the price of each node that has one. The prices of a cluster that they have been applied to stay the same,
     and so do their sources. O(nodes)."""
-    by_rates = group_rates(view, given.rates) if given.rates is not None else {}
-    of_label_set = _line_prices(view, given)
+    by_rates = group_rates(view, prices.rates) if prices.rates is not None else {}
+    of_label_set = _line_prices(view, prices)
     found = {}
     for name, node in view.nodes.items():
-        price = _node_price(view, node, given, of_label_set.get(node.label_set), by_rates)
+        price = _node_price(view, node, prices, of_label_set.get(node.label_set), by_rates)
         if price is not None:
             found[name] = price
     return found
 
 
 def _node_price(
-    view: ClusterView, node: pb.Node, given: Prices, of_line: NodePrice | None, by_rates: Mapping[str, float]
+    view: ClusterView, node: pb.Node, prices: Prices, of_line: NodePrice | None, by_rates: Mapping[str, float]
 ) -> NodePrice | None:
-    if node.node_group and node.node_group in given.groups:
-        return NodePrice(given.groups[node.node_group], PriceSource.GROUP_LINE)
+    if node.node_group and node.node_group in prices.groups:
+        return NodePrice(prices.groups[node.node_group], PriceSource.GROUP_LINE)
     if of_line is not None:
         return of_line
-    rated = given.rates.price(view.allocatable(node.name)) if given.rates is not None else None
+    rated = prices.rates.price(view.allocatable(node.name)) if prices.rates is not None else None
     price, is_own = view.price(node.name), node.HasField("price_per_hour")
     if price is None or price == (rated if is_own else by_rates.get(node.node_group)):
         price = rated if price is None else price
@@ -155,13 +155,13 @@ def _node_price(
     return NodePrice(price, PriceSource.NODE if is_own else PriceSource.NODE_GROUP)
 
 
-def _line_prices(view: ClusterView, given: Prices) -> dict[int, NodePrice]:
+def _line_prices(view: ClusterView, prices: Prices) -> dict[int, NodePrice]:
     """Return the prices of the label sets of nodes, where the file has one. O(label sets of nodes)."""
     found = {}
-    if given.machines or given.labels:
+    if prices.machines or prices.labels:
         for label_set in {node.label_set for node in view.nodes.values()}:
-            machine = machine_of(view.labels(label_set), given)
-            price = price_of(machine, given)
+            machine = machine_of(view.labels(label_set), prices)
+            price = price_of(machine, prices)
             if price is not None:
                 found[label_set] = NodePrice(price, PriceSource.LABEL_LINE if machine.label else PriceSource.TYPE_LINE)
     return found
@@ -186,10 +186,10 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
             group.price_per_hour = price
         elif prices.file:
             without[group.id] = machines
-    for name, one in node_prices(view, prices).items():
+    for name, node_price in node_prices(view, prices).items():
         view.nodes[name].ClearField("price_per_hour")
-        if view.price(name) != one.per_hour:
-            view.nodes[name].price_per_hour = one.per_hour
+        if view.price(name) != node_price.per_hour:
+            view.nodes[name].price_per_hour = node_price.per_hour
     note_without(without)
 
 

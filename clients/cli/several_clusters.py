@@ -62,12 +62,12 @@ def plan_each(
     return sorted(found, key=_order)
 
 
-def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
+def _order(cluster: PlannedCluster) -> tuple[int, float, int, str]:
     """Return the place of a cluster: assumed money follows known money, and failures are last."""
-    summary = one.summary
+    summary = cluster.summary
     if summary is None:
-        return 2, 0.0, 0, one.cluster.name
-    return int(bool(summary.assumption)), -summary.saved_per_month, -summary.removed_node_count, one.cluster.name
+        return 2, 0.0, 0, cluster.cluster.name
+    return int(bool(summary.assumption)), -summary.saved_per_month, -summary.removed_node_count, cluster.cluster.name
 
 
 def _planned(
@@ -229,15 +229,15 @@ def _bar(name: str, summary: plan_pb2.PlanSummary, longest: float) -> Bar:
     return Bar(text, value, max(0.0, summary.saved_per_month) / longest)
 
 
-def _cells(one: plan_pb2.PlanSummary) -> tuple[str, ...]:
-    now, after = one.now.price_per_hour, one.after.price_per_hour
+def _cells(plan_summary: plan_pb2.PlanSummary) -> tuple[str, ...]:
+    now, after = plan_summary.now.price_per_hour, plan_summary.after.price_per_hour
     return (
-        f"{one.now.node_count:,}",
-        f"{one.removed_node_count:,}",
-        f"{one.added_node_count:,}" if one.added_node_count else "",
-        f"{money(now)}{'*' if one.assumption else ''}",
+        f"{plan_summary.now.node_count:,}",
+        f"{plan_summary.removed_node_count:,}",
+        f"{plan_summary.added_node_count:,}" if plan_summary.added_node_count else "",
+        f"{money(now)}{'*' if plan_summary.assumption else ''}",
         money(after),
-        f"{one.saved_per_month:,.0f}",
+        f"{plan_summary.saved_per_month:,.0f}",
         percent((now - after) / now) if now else "",
     )
 

@@ -70,22 +70,22 @@ def object_name(name: str) -> str:
     return f"slack-{name}" if plain == name else f"slack-{plain}-{digest}".replace("--", "-")
 
 
-def _buffer(one: _Set) -> Iterator[Json]:
+def _buffer(placeholder_set: _Set) -> Iterator[Json]:
     """Yield a PodTemplate and the CapacityBuffer that refers to it."""
-    metadata: Json = {"name": one.object_name, "namespace": one.namespace}
-    together = {"annotations": {TOGETHER: "true"}} if one.is_gang else {}
-    labels = {"labels": one.labels} if one.labels else {}
+    metadata: Json = {"name": placeholder_set.object_name, "namespace": placeholder_set.namespace}
+    together = {"annotations": {TOGETHER: "true"}} if placeholder_set.is_gang else {}
+    labels = {"labels": placeholder_set.labels} if placeholder_set.labels else {}
     yield {
         "apiVersion": "v1",
         "kind": "PodTemplate",
         "metadata": metadata,
-        "template": {"metadata": labels, "spec": one.spec},
+        "template": {"metadata": labels, "spec": placeholder_set.spec},
     }
     yield {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
         "metadata": metadata | together,
-        "spec": {"podTemplateRef": {"name": one.object_name}, "replicas": one.replicas},
+        "spec": {"podTemplateRef": {"name": placeholder_set.object_name}, "replicas": placeholder_set.replicas},
     }
 
 
@@ -101,41 +101,41 @@ def _priority_class() -> Json:
     }
 
 
-def _pause_pods(one: _Set) -> Iterator[Json]:
+def _pause_pods(placeholder_set: _Set) -> Iterator[Json]:
     """Yield a Deployment of pause pods, for a gang after its PodGroup: the scheduler binds all of them or none, and if
     some are evicted, room for them is looked for until the gang is whole again.
     """
-    if one.is_gang:
+    if placeholder_set.is_gang:
         yield {
             "apiVersion": POD_GROUPS,
             "kind": "PodGroup",
-            "metadata": {"name": one.object_name, "namespace": one.namespace},
-            "spec": {"schedulingPolicy": {"gang": {"minCount": one.replicas}}},
+            "metadata": {"name": placeholder_set.object_name, "namespace": placeholder_set.namespace},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": placeholder_set.replicas}}},
         }
-    yield _deployment(one)
+    yield _deployment(placeholder_set)
 
 
-def _deployment(one: _Set) -> Json:
+def _deployment(placeholder_set: _Set) -> Json:
     """Return a Deployment of pause pods.
 
     They do not carry the labels of the pods that they stand for: Services would send them requests, and controllers
     would adopt them. Rules that keep those pods apart apply to the pause pods by a separate label.
     """
-    labels = {LABEL: one.object_name}
-    of_domain = {key: value for key, value in one.labels.items() if key == GANG_LABEL}
-    group: Json = {"schedulingGroup": {"podGroupName": one.object_name}} if one.is_gang else {}
+    labels = {LABEL: placeholder_set.object_name}
+    of_domain = {key: value for key, value in placeholder_set.labels.items() if key == GANG_LABEL}
+    group: Json = {"schedulingGroup": {"podGroupName": placeholder_set.object_name}} if placeholder_set.is_gang else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": one.object_name, "namespace": one.namespace},
+        "metadata": {"name": placeholder_set.object_name, "namespace": placeholder_set.namespace},
         "spec": {
-            "replicas": one.replicas,
+            "replicas": placeholder_set.replicas,
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels | of_domain},
                 "spec": {"priorityClassName": PRIORITY_CLASS, "enableServiceLinks": False}
                 | group
-                | _with_anti_affinity(one.spec, labels),
+                | _with_anti_affinity(placeholder_set.spec, labels),
             },
         },
     }

@@ -185,11 +185,11 @@ def _table(title: str) -> RichTable:
     return RichTable(title=escape(title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0))
 
 
-def _sentence(one: Sentence) -> RenderableType:
+def _sentence(sentence: Sentence) -> RenderableType:
     """Return a sentence; a long indented one continues with the same indentation."""
-    lead, text = (one.lead, escape(one.text)) if one.lead else (one.text, "")
-    shown = _CODE.sub(r" [dim](\1)[/dim]", f"{_styled(lead, one.style)}{text}")
-    return Padding(shown, (0, 0, 0, one.indent), expand=False) if one.indent else shown
+    lead, text = (sentence.lead, escape(sentence.text)) if sentence.lead else (sentence.text, "")
+    shown = _CODE.sub(r" [dim](\1)[/dim]", f"{_styled(lead, sentence.style)}{text}")
+    return Padding(shown, (0, 0, 0, sentence.indent), expand=False) if sentence.indent else shown
 
 
 def _styled(text: str, style: Style) -> str:

@@ -111,8 +111,8 @@ def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
     """Return what is requested and used of the cluster, and that no decision rests on it."""
     rows = by_workload(view, usage)
     sums = {
-        "cpu": (sum(one.requested.cpu_milli for one in rows), sum(one.used.cpu_milli for one in rows)),
-        "memory": (sum(one.requested.memory_bytes for one in rows), sum(one.used.memory_bytes for one in rows)),
+        "cpu": (sum(row.requested.cpu_milli for row in rows), sum(row.used.cpu_milli for row in rows)),
+        "memory": (sum(row.requested.memory_bytes for row in rows), sum(row.used.memory_bytes for row in rows)),
     }
     whole = {name: sum(view.allocatable(node).get(name, 0) for node in view.nodes) for name in sums}
     parts = [
@@ -120,19 +120,19 @@ def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
         for name, (requested, used) in sums.items()
         if whole[name]
     ]
-    pods = counted(sum(one.pods for one in rows), "pod")
+    pods = counted(sum(row.pods for row in rows), "pod")
     return f"{'; '.join(parts)} ({pods} with figures, {usage.source}). The plan rests on requests alone."
 
 
-def usage_cells(one: WorkloadUsage) -> tuple[str, ...]:
+def usage_cells(usage: WorkloadUsage) -> tuple[str, ...]:
     """Return a row for tables: workload, pods, cpu and memory requested and used."""
     return (
-        one.owner,
-        f"{one.pods:,}",
-        f"{one.requested.cpu_milli / 1000:,.1f}",
-        f"{one.used.cpu_milli / 1000:,.1f}",
-        byte_count(one.requested.memory_bytes),
-        byte_count(one.used.memory_bytes),
+        usage.owner,
+        f"{usage.pods:,}",
+        f"{usage.requested.cpu_milli / 1000:,.1f}",
+        f"{usage.used.cpu_milli / 1000:,.1f}",
+        byte_count(usage.requested.memory_bytes),
+        byte_count(usage.used.memory_bytes),
     )
 
 

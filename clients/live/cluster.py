@@ -86,8 +86,8 @@ class LiveCluster:
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all watches and wait for their threads. A thread whose server is silent is left running."""
         self._stopped.set()
-        for one in self._reflectors:
-            one.stop()
+        for reflector in self._reflectors:
+            reflector.stop()
         end_s = time.monotonic() + timeout_s
         for thread in self._threads:
             if thread.is_alive():
@@ -120,7 +120,7 @@ class LiveCluster:
     @property
     def troubles(self) -> dict[str, str]:
         """The failures that are still present, by kind."""
-        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
+        return {reflector.resource.kind: reflector.trouble for reflector in self._reflectors if reflector.trouble}
 
     def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         """Return the changes since the last call, or the whole cluster.
@@ -289,6 +289,6 @@ class LivePoolGroups:
         """Whether the cluster had NodePools in the last call: they say which nodes may come, and no label does."""
         return has_pools(self._settings)
 
-    def settings(self, given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
+    def settings(self, plan_settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
         """Return settings completed by what the pools of the last call ask."""
-        return with_pool_settings(given, self._settings)
+        return with_pool_settings(plan_settings, self._settings)

@@ -40,11 +40,11 @@ class ToldRequests:
     def due(self, answer: plan_pb2.CapacityRequestsDecision, refused: set[str]) -> list[plan_pb2.CapacityRequestAnswer]:
         """Return the answers to tell. refused : node groups that did not grow."""
         return [
-            one
-            for one in answer.requests
-            if one.outcome != Outcome.BOOKED
-            and self._told.get(request_key(one)) != answer_content(one)
-            and not any(place.node_group in refused for place in one.places)
+            request
+            for request in answer.requests
+            if request.outcome != Outcome.BOOKED
+            and self._told.get(request_key(request)) != answer_content(request)
+            and not any(place.node_group in refused for place in request.places)
         ]
 
     def tell(self, actuator: ActuatorCalls, due: Sequence[plan_pb2.CapacityRequestAnswer]) -> Sequence[str]:
@@ -56,18 +56,18 @@ class ToldRequests:
 
     def forget_others(self, answer: plan_pb2.CapacityRequestsDecision) -> None:
         """Forget requests that are gone, or whose answer is another one now."""
-        present = {request_key(one): answer_content(one) for one in answer.requests}
+        present = {request_key(request): answer_content(request) for request in answer.requests}
         self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
 
 
-def request_key(one: plan_pb2.CapacityRequestAnswer) -> str:
+def request_key(answer: plan_pb2.CapacityRequestAnswer) -> str:
     """Return "namespace/name" of the request of an answer."""
-    return f"{one.namespace}/{one.name}"
+    return f"{answer.namespace}/{answer.name}"
 
 
-def answer_content(one: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
+def answer_content(answer: plan_pb2.CapacityRequestAnswer) -> tuple[str, int, str]:
     """Return what an answer says: it is told again only if this has changed."""
-    return one.uid, one.outcome, one.detail
+    return answer.uid, answer.outcome, answer.detail
 
 
 def useless_upcoming(answer: plan_pb2.PlanResponse) -> Counter[str]:

@@ -77,19 +77,19 @@ class StatusEvents:
         """Return the events of the changes since the last status."""
         deletions = [*status.deletions, *status.finished]
         before, now = self._states, {(one.request_id, one.node): int(one.state) for one in deletions}
-        evicted = {one.uid for one in status.recent_evictions}
+        evicted = {recent_eviction.uid for recent_eviction in status.recent_evictions}
         events: list[ClusterEvent] = []
         if before is not None:
             for eviction in status.recent_evictions:
                 if eviction.uid not in self._evicted:
                     pod = Subject("Pod", eviction.name, eviction.namespace, eviction.uid)
                     events.append(ClusterEvent(pod, NORMAL, SCALE_DOWN, "deleting pod for node scale down"))
-            for one in deletions:
-                events.extend(self._of_deletion(one, before.get((one.request_id, one.node), 0)))
+            for deletion in deletions:
+                events.extend(self._of_deletion(deletion, before.get((deletion.request_id, deletion.node), 0)))
             for replacement in status.replacements:
                 if replacement.stage != self._stages.get(replacement.request_id, 0):
                     events.extend(self._of_replacement(replacement))
-        self._stages = {one.request_id: int(one.stage) for one in status.replacements}
+        self._stages = {replacement.request_id: int(replacement.stage) for replacement in status.replacements}
         self._states, self._evicted = now, evicted
         return events
 

@@ -76,7 +76,7 @@ class GangEvents:
 
     def _whole(self, waiting: Iterable[str], decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         """Yield the gangs that waited until now and are whole."""
-        running = {one.group for one in decision.gangs if _runs(one)}
+        running = {gang.group for gang in decision.gangs if _runs(gang)}
         for key, known in self._waits.items():
             if key in running or (known.has_places and key not in waiting):
                 yield key
@@ -107,23 +107,23 @@ class GangEvents:
         )
 
 
-def _runs(one: plan_pb2.GangResult) -> bool:
+def _runs(gang: plan_pb2.GangResult) -> bool:
     """Return whether the minimum of a gang runs."""
-    return not one.reason and one.bound_count >= max(one.min_count, 1)
+    return not gang.reason and gang.bound_count >= max(gang.min_count, 1)
 
 
-def _events(one: plan_pb2.GangResult, done: RoundResult) -> Iterator[tuple[str, str, str]]:
+def _events(gang: plan_pb2.GangResult, done: RoundResult) -> Iterator[tuple[str, str, str]]:
     """Yield type, reason and message of the events on a gang that waits."""
-    if one.reason:
-        yield WARNING, WAITS, f"{one.detail} ({Reason.Code.Name(one.reason)})"
-    elif one.on_new_nodes_count and done.grown:
-        count = one.on_new_nodes_count
+    if gang.reason:
+        yield WARNING, WAITS, f"{gang.detail} ({Reason.Code.Name(gang.reason)})"
+    elif gang.on_new_nodes_count and done.grown:
+        count = gang.on_new_nodes_count
         places = "a place" if count == 1 else "places"
         yield NORMAL, GETS_NODES, f"nodes are ordered: {count} of its pods get {places} on new nodes"
-    if one.HasField("release"):
-        named = ", ".join(one.release.nodes[:_NAMED])
-        more = f" and {len(one.release.nodes) - _NAMED} more" if len(one.release.nodes) > _NAMED else ""
-        coming = ", ".join(f"{count} of {group}" for group, count in sorted(one.release.upcoming.items()))
+    if gang.HasField("release"):
+        named = ", ".join(gang.release.nodes[:_NAMED])
+        more = f" and {len(gang.release.nodes) - _NAMED} more" if len(gang.release.nodes) > _NAMED else ""
+        coming = ", ".join(f"{count} of {group}" for group, count in sorted(gang.release.upcoming.items()))
         parts = (f"to be removed: {named}{more}" if named else "", f"still to come: {coming}" if coming else "")
         said = "; ".join(filter(None, parts))
         yield WARNING, USELESS, f"it cannot be placed whole, so the nodes ordered for it are given up; {said}"

@@ -170,10 +170,10 @@ class Loop:
             nodes=done.answer.diagnostics.node_count,
             pods=done.answer.diagnostics.pod_count,
             decisions={
-                plan_pb2.Decision.Code.Name(one.decision): {"result": one.result, **one.counts}
-                for one in done.answer.diagnostics.decisions
+                plan_pb2.Decision.Code.Name(decision.decision): {"result": decision.result, **decision.counts}
+                for decision in done.answer.diagnostics.decisions
             },
-            grow={one.node_group: one.new_size for one in growth.splits},
+            grow={split.node_group: split.new_size for split in growth.splits},
             delete_empty=list(removal.delete_empty),
             drain=list(removal.drain),
             grown=done.grown,

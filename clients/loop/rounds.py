@@ -322,12 +322,12 @@ class RoundRunner:
             done.refused[REFUSED_REPLACEMENT] = f"{reason} {answer.detail}".rstrip()
 
     def _grow(self, actuator: ActuatorCalls, done: RoundResult) -> None:
-        for one in actuator.scale_up(done.request.request_id, all_splits(done.answer)).splits:
-            if one.accepted:
-                done.grown.append(one.node_group)
+        for split in actuator.scale_up(done.request.request_id, all_splits(done.answer)).splits:
+            if split.accepted:
+                done.grown.append(split.node_group)
             else:
-                reason = reason_pb2.GrowthReason.Code.Name(one.reason)
-                done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
+                reason = reason_pb2.GrowthReason.Code.Name(split.reason)
+                done.refused[split.node_group] = f"{reason} {split.detail}".rstrip()
 
     def _lower(self, actuator: ActuatorCalls, done: RoundResult) -> None:
         """Give up ordered nodes that no gang and no ProvisioningRequest can use any longer."""
@@ -344,11 +344,11 @@ class RoundRunner:
                 done.notes.append(f"did not lower {change}: {reason} {answer.detail}".rstrip())
 
     def _remove(self, actuator: ActuatorCalls, done: RoundResult) -> None:
-        for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
-            if one.accepted:
-                done.accepted.append(one.node)
+        for node in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
+            if node.accepted:
+                done.accepted.append(node.node)
             else:
-                done.refused[one.node] = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".rstrip()
+                done.refused[node.node] = f"{reason_pb2.DeletionReason.Code.Name(node.reason)} {node.detail}".rstrip()
 
 
 def leave_out_failed(done: RoundResult) -> None:

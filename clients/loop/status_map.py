@@ -115,8 +115,8 @@ def _costs(done: RoundResult) -> dict[str, Any] | None:
     summary = done.answer.summary
     if summary.assumption or summary.now.node_count == summary.now.unpriced_node_count:
         return None
-    figures = [one for one in summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN]
-    saved = sum(one.saved_per_hour for one in figures)
+    figures = [decision for decision in summary.decisions if decision.decision == plan_pb2.Decision.SCALE_DOWN]
+    saved = sum(figure.saved_per_hour for figure in figures)
     return {
         "perHour": round(summary.now.price_per_hour, 2),
         "perHourAfterPlan": round(summary.after.price_per_hour, 2),
@@ -162,7 +162,7 @@ def _slack(done: RoundResult) -> dict[str, Any]:
         "asked": dict(sorted(slack.desired.items())),
         "present": dict(sorted(slack.present.items())),
         "placeholders": len(slack.placeholders),
-        "waiting": sum(not one.node for one in slack.placeholders),
+        "waiting": sum(not placeholder.node for placeholder in slack.placeholders),
     }
     if slack.problems:
         found["problems"] = list(slack.problems[:MOST_PROBLEMS])

@@ -181,10 +181,10 @@ def _opened(planner: str | None) -> Iterator[PlannerClient]:
         yield opened
 
 
-def _plan(planner: PlannerClient, cluster: Sequence[Cluster], given: PlanInput) -> PlanResult:
+def _plan(planner: PlannerClient, cluster: Sequence[Cluster], plan_input: PlanInput) -> PlanResult:
     """Ask for a plan."""
     with notes_collected() as notes:
-        answer = _asked(cluster, given).plan(planner)
+        answer = _asked(cluster, plan_input).plan(planner)
     return PlanResult(answer, (*notes, *answer.summary.notes))
 
 

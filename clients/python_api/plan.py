@@ -135,7 +135,7 @@ class PlanResult:
     @property
     def unschedulable(self) -> Mapping[str, str]:
         """The pods that stay pending, as "namespace/name", with the reason in words."""
-        return {pod: one.detail for pod, one in shortfalls(self.response.scale_up).items()}
+        return {pod: shortfall.detail for pod, shortfall in shortfalls(self.response.scale_up).items()}
 
     @property
     def node_count(self) -> int:

@@ -53,7 +53,7 @@ class Decisions:
     def possible_saving_per_hour(self) -> float:
         """Return the cost of the nodes that were unneeded in the last round."""
         figures = (one for one in self._last.summary.decisions if one.decision == plan_pb2.Decision.SCALE_DOWN)
-        return 0.0 if self._last.summary.assumption else round(sum(one.saved_per_hour for one in figures), 6)
+        return 0.0 if self._last.summary.assumption else round(sum(figure.saved_per_hour for figure in figures), 6)
 
     def add(self, now_s: float, done: RoundResult) -> None:
         """Record a round."""
@@ -85,7 +85,7 @@ def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
         if split.node_group in done.grown:
             yield _growth(now_s, split, "ProvisioningRequests", [], {})
     decision = done.answer.scale_up
-    lost = ((one.node_group, one.reason) for one in decision.options if not one.chosen and one.reason)
+    lost = ((option.node_group, option.reason) for option in decision.options if not option.chosen and option.reason)
     others = {group: reason_pb2.NodeGroupReason.Code.Name(reason) for group, reason in lost}
     reasons, pods_of = dict(sorted(others.items())[:MOST_NAMES]), on_new_nodes(decision)
     for split in decision.splits:
@@ -127,17 +127,17 @@ def _replacement(now_s: float, done: RoundResult) -> dict[str, Any]:
     return _entry(now_s, "replacement", len(nodes), wave.saving_per_hour, text, nodes=nodes[:MOST_NAMES])
 
 
-def _ended(one: actuator_pb2.Replacement) -> dict[str, Any]:
+def _ended(replacement: actuator_pb2.Replacement) -> dict[str, Any]:
     leaving, new = actuator_pb2.LeavingNodeState, actuator_pb2.ReplacementNewNodeState
     return {
-        "requestId": one.request_id,
-        "ended": one.stage_time.ToMilliseconds() / 1000,
-        "stage": actuator_pb2.ReplacementStage.Code.Name(one.stage),
-        "reason": reason_pb2.ReplacementReason.Code.Name(one.reason),
-        "gone": [node.node for node in one.leaving if node.state == leaving.GONE],
-        "came": [node.node for node in one.new_nodes if node.state in (new.READY, new.STAYS)],
-        "plannedSavingPerHour": round(one.planned_saving_per_hour, 6),
-        "achievedSavingPerHour": round(one.achieved_saving_per_hour, 6),
+        "requestId": replacement.request_id,
+        "ended": replacement.stage_time.ToMilliseconds() / 1000,
+        "stage": actuator_pb2.ReplacementStage.Code.Name(replacement.stage),
+        "reason": reason_pb2.ReplacementReason.Code.Name(replacement.reason),
+        "gone": [node.node for node in replacement.leaving if node.state == leaving.GONE],
+        "came": [node.node for node in replacement.new_nodes if node.state in (new.READY, new.STAYS)],
+        "plannedSavingPerHour": round(replacement.planned_saving_per_hour, 6),
+        "achievedSavingPerHour": round(replacement.achieved_saving_per_hour, 6),
     }
 
 

@@ -46,7 +46,7 @@ def changes(scenario: Scenario, workload: WorkloadModel) -> list[Change]:
     elif workload.bursts is not None:
         found = _bursts(workload.bursts, scenario.duration)
     else:
-        found = iter([Change(0.0, workload.replicas), *(Change(one.at, one.replicas) for one in workload.steps)])
+        found = iter([Change(0.0, workload.replicas), *(Change(step.at, step.replicas) for step in workload.steps)])
     kept: list[Change] = []
     for change in found:
         if not kept or kept[-1].replicas != change.replicas:

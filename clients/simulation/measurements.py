@@ -36,7 +36,7 @@ MOST_NODES: Final = 400
 def packing(state: ClusterState, now_s: float) -> dict[str, Any]:
     """Return the nodes of a cluster with what workloads request on each, and how many nodes are left out. O(pods)."""
     nodes = []
-    group_of = {name: one.group for name, one in state.instances.items()}
+    group_of = {name: instance.group for name, instance in state.instances.items()}
     chosen = sorted(state.nodes, key=lambda name: (group_of.get(name, ""), name))
     for name in chosen[:MOST_NODES]:
         info = state.nodes[name]
@@ -127,9 +127,9 @@ SERIES: Final = (
 
 def columns_of(samples: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
     """Return samples as a result has them: a series for the time, each of some numbers, and each "group/zone"."""
-    zones = sorted({zone for one in samples for zone in one["nodes"]})
-    series: dict[str, Any] = {name: [one[name] for one in samples] for name in ("time", *names)}
-    return {**series, "nodes": {zone: [one["nodes"].get(zone, 0) for one in samples] for zone in zones}}
+    zones = sorted({zone for sample in samples for zone in sample["nodes"]})
+    series: dict[str, Any] = {name: [sample[name] for sample in samples] for name in ("time", *names)}
+    return {**series, "nodes": {zone: [sample["nodes"].get(zone, 0) for sample in samples] for zone in zones}}
 
 
 class _MachineUse(NamedTuple):
@@ -259,8 +259,8 @@ class Measurements:
 
     def _share(self, resource: str) -> float:
         """Return the requested share of a resource over all samples."""
-        whole = sum(one[f"{resource}Allocatable{AMOUNTS[resource]}"] for one in self.samples)
-        used = sum(one[f"{resource}Requested{AMOUNTS[resource]}"] for one in self.samples)
+        whole = sum(sample[f"{resource}Allocatable{AMOUNTS[resource]}"] for sample in self.samples)
+        used = sum(sample[f"{resource}Requested{AMOUNTS[resource]}"] for sample in self.samples)
         return round(used / whole, 6) if whole else 0.0
 
     def _now_s(self) -> float:

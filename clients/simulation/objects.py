@@ -49,14 +49,14 @@ def controller(workload: WorkloadModel) -> Json:
     if workload.volumes:
         spec["volumeClaimTemplates"] = [
             {
-                "metadata": {"name": one.name, "labels": labels},
+                "metadata": {"name": volume.name, "labels": labels},
                 "spec": {
                     "accessModes": ["ReadWriteOnce"],
-                    "storageClassName": one.storage_class,
-                    "resources": {"requests": {"storage": one.size}},
+                    "storageClassName": volume.storage_class,
+                    "resources": {"requests": {"storage": volume.size}},
                 },
             }
-            for one in workload.volumes
+            for volume in workload.volumes
         ]
     return kubernetes_object("apps/v1", workload.kind, workload.namespace, workload.name, spec)
 

@@ -49,7 +49,7 @@ class Reclaims:
                 continue
             self._known.add(name)
             labels = labels_of(info.node)
-            found = [number for number, one in enumerate(self._models) if _matches(one, instance.group, labels)]
+            found = [number for number, model in enumerate(self._models) if _matches(model, instance.group, labels)]
             if found:
                 share = drawn_share(self._seed, "reclaim", name)
                 after_s = -self._models[found[0]].mean_s * math.log(1 - share)

@@ -106,9 +106,9 @@ def read_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
 
 def recommend(summaries: Sequence[Summary], limits: Sequence[Limit]) -> Recommendation:
     """Return the cheapest result that keeps all limits, and the curve."""
-    cost = "money" if all(one["money"] for one in summaries) else "node_hours"
+    cost = "money" if all(summary["money"] for summary in summaries) else "node_hours"
     by = next((limit.figure for limit in limits if limit.figure != cost), WEIGHED_BY)
-    broken = tuple(tuple(limit for limit in limits if not limit.holds(one)) for one in summaries)
+    broken = tuple(tuple(limit for limit in limits if not limit.holds(summary)) for summary in summaries)
 
     def rank(index: int) -> tuple[float, float, int]:
         return FIGURES[cost].of(summaries[index]), FIGURES[WEIGHED_BY].of(summaries[index]), index

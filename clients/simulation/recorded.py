@@ -70,7 +70,7 @@ class RecordedCluster(NamedTuple):
     @property
     def last_s(self) -> float:
         """Return the time of the last event, since the beginning."""
-        return max([self.length_s, *(max(one.at_s, one.until_s or 0.0) for one in self.arrivals)])
+        return max([self.length_s, *(max(arrival.at_s, arrival.until_s or 0.0) for arrival in self.arrivals)])
 
 
 def read_recording(path: Path) -> RecordedCluster:
@@ -155,7 +155,7 @@ def _with_condition(node: Json) -> Json:
     """Return a node that is ready, if the recording does not say whether it was."""
     status = node.get("status") or {}
     conditions = status.get("conditions") or []
-    if any(one.get("type") == "Ready" for one in conditions):
+    if any(condition.get("type") == "Ready" for condition in conditions):
         return node
     return {**node, "status": {**status, "conditions": [*conditions, {"type": "Ready", "status": "True"}]}}
 

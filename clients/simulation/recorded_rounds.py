@@ -93,7 +93,7 @@ def _messages(reader: RecordingReader) -> Iterator[tuple[pb.ClusterSnapshot | pb
             message = None
     if isinstance(message, pb.ClusterSnapshot):
         created = np.frombuffer(message.pods.created, "<i8")
-        yield message, max([int(created.max(initial=0)), *(_seconds(one.create_time) for one in message.nodes)])
+        yield message, max([int(created.max(initial=0)), *(_seconds(node.create_time) for node in message.nodes)])
 
 
 class _RoundsReader:
@@ -123,7 +123,7 @@ class _RoundsReader:
         if is_first:
             self._begin_s = self._last_s = now_s
             self.objects += [*nodes(changed, reader), *groups(changed, reader), *budgets(changed, reader)]
-            self.objects += [namespace_of(one, reader) for one in changed.namespaces]
+            self.objects += [namespace_of(namespace, reader) for namespace in changed.namespaces]
         self._add_groups(changed, now_s, is_first=is_first)
         rows = list(_rows(changed))
         gone = set(self._present) - {row.key for row in rows} if whole is not None else set()
@@ -131,7 +131,7 @@ class _RoundsReader:
             gone = {(one.partition("/")[0], one.partition("/")[2]) for one in message.deleted_pods}
         for key in sorted(gone):
             self._end(key, now_s)
-        known = {one.name for one in changed.nodes} if is_first else set()
+        known = {node.name for node in changed.nodes} if is_first else set()
         for row in rows:
             self._see(row, (changed, reader), now_s, known)
         self._last_s = now_s
@@ -206,13 +206,13 @@ class _RoundsReader:
 
     def _add_groups(self, changed: pb.ClusterSnapshot, now_s: float, *, is_first: bool) -> None:
         """Record new PodGroups; those of the first round exist from the beginning."""
-        for one in changed.pod_groups:
-            item = pod_group_of(one)
-            if item is None or (one.namespace, one.name) in self._groups:
+        for pod_group in changed.pod_groups:
+            item = pod_group_of(pod_group)
+            if item is None or (pod_group.namespace, pod_group.name) in self._groups:
                 continue
-            created_s = _seconds(one.create_time) if one.HasField("create_time") else now_s
+            created_s = _seconds(pod_group.create_time) if pod_group.HasField("create_time") else now_s
             at_s = now_s if is_first else min(max(created_s, self._last_s), now_s)
-            self._groups[one.namespace, one.name] = RecordedPodGroup(at_s - self._begin_s, item)
+            self._groups[pod_group.namespace, pod_group.name] = RecordedPodGroup(at_s - self._begin_s, item)
             if is_first:
                 self.objects.append(item)
 

@@ -126,7 +126,7 @@ class ClusterSimulation:
     def node_count(self, group: str | None = None) -> int:
         """Return how many nodes there are, of one group or of all."""
         state = self.cluster.state
-        members = [name for name, one in state.instances.items() if group is None or one.group == group]
+        members = [name for name, instance in state.instances.items() if group is None or instance.group == group]
         return len([name for name in members if name in state.nodes])
 
     def pod_count(self, workload: str | None = None, *, node: str | None = None) -> int:
@@ -234,7 +234,7 @@ class ClusterSimulation:
         self._full.add(done)
         self.decisions.add(now_s, done)
         if done.answer.HasField("slack"):
-            going = {one.node for one in status.deletions}
+            going = {deletion.node for deletion in status.deletions}
             self.measurements.slack.add(now_s, done.answer.slack, self.cluster.state.nodes.keys() - going)
 
     def _has_news(self) -> bool:
@@ -268,19 +268,19 @@ class ClusterSimulation:
         state = self.cluster.state
         if state.pending or not self._actuator.is_idle or len(state.instances) != len(state.nodes):
             return False
-        return not any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
+        return not any(instance.start_due_ms or instance.gone_due_ms for instance in state.instances.values())
 
     def _fill(self, trace: Sequence[Arrival] | RecordedCluster | TracedObjects) -> None:
         """Set up the objects of the scenario; DaemonSets first, before other pods can take their room."""
         if isinstance(trace, RecordedCluster):
             self._fill_recorded(trace)
-        zones = [one.zone for one in self.scenario.node_groups]
+        zones = [node_group.zone for node_group in self.scenario.node_groups]
         with self.cluster.transaction() as state:
             for of_class in self.scenario.storage_classes:
                 state.put(storage_class(of_class, zones))
         for group in self.scenario.node_groups:
             self._add_group(group)
-        for workload in sorted(self.scenario.workloads, key=lambda one: one.kind != "DaemonSet"):
+        for workload in sorted(self.scenario.workloads, key=lambda workload: workload.kind != "DaemonSet"):
             self.workloads.add(workload, self.begin_s)
         for batch in self.scenario.batches:
             self.workloads.add_batch(batch)
@@ -300,7 +300,7 @@ class ClusterSimulation:
                 raise ScenarioError(f"{model.file}: {error}") from None
             self.cluster.controllers.finish_terminating()
             for name, item in sorted(state.groups.items()):
-                members = [one.name for one in state.instances.values() if one.group == name]
+                members = [instance.name for instance in state.instances.values() if instance.group == name]
                 group = group_model(item, [state.nodes[node].node for node in members if node in state.nodes], model)
                 self._groups[name] = group
                 if group.price is not None:

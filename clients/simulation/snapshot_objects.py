@@ -56,11 +56,11 @@ def groups(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Jso
         yield {"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": one.id}, "spec": spec}
 
 
-def _status(one: pb.Node | pb.NodeTemplate, reader: PodSpecExporter) -> Json:
+def _status(node: pb.Node | pb.NodeTemplate, reader: PodSpecExporter) -> Json:
     return {
-        "allocatable": reader.amounts(enumerate(one.allocatable)),
-        "capacity": reader.amounts(enumerate(one.capacity or one.allocatable)),
-        "declaredFeatures": reader.names(one.declared_features),
+        "allocatable": reader.amounts(enumerate(node.allocatable)),
+        "capacity": reader.amounts(enumerate(node.capacity or node.allocatable)),
+        "declaredFeatures": reader.names(node.declared_features),
     }
 
 
@@ -75,33 +75,33 @@ def budgets(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Js
         yield {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
 
 
-def namespace_of(one: pb.Namespace, reader: PodSpecExporter) -> Json:
+def namespace_of(namespace: pb.Namespace, reader: PodSpecExporter) -> Json:
     """Return a namespace."""
-    metadata = {"name": one.name, "labels": reader.labels(one.label_set)}
+    metadata = {"name": namespace.name, "labels": reader.labels(namespace.label_set)}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def owner(one: pb.Owner, wanted: int | None) -> Json:
+def owner(owner: pb.Owner, wanted: int | None) -> Json:
     """Return a controller without template: its pods are recreated from existing ones."""
-    field = "parallelism" if one.kind == "Job" else "replicas"
+    field = "parallelism" if owner.kind == "Job" else "replicas"
     spec = {} if wanted is None else {field: wanted}
-    metadata = {"namespace": one.namespace, "name": one.name, "uid": one.uid}
-    return {"apiVersion": one.api_version or "apps/v1", "kind": one.kind, "metadata": metadata, "spec": spec}
+    metadata = {"namespace": owner.namespace, "name": owner.name, "uid": owner.uid}
+    return {"apiVersion": owner.api_version or "apps/v1", "kind": owner.kind, "metadata": metadata, "spec": spec}
 
 
 def _text(moment: Timestamp) -> str:
     return format_time(moment.ToMilliseconds())
 
 
-def pod_group_of(one: pb.PodGroup) -> Json | None:
+def pod_group_of(pod_group: pb.PodGroup) -> Json | None:
     """Return the PodGroup of a row, in the scheduler's form, without its topology key, which is not simulated; None if
     its object cannot be read: the scheduler holds its pods, as if there were none."""
-    if one.problem or one.policy == pb.PodGroupPolicy.UNSPECIFIED:
+    if pod_group.problem or pod_group.policy == pb.PodGroupPolicy.UNSPECIFIED:
         return None
-    is_gang = one.policy == pb.PodGroupPolicy.GANG
-    spec: Json = {"schedulingPolicy": {"gang": {"minCount": one.min_count}} if is_gang else {"basic": {}}}
-    spec |= {"disruptionMode": {"all": {}}} if one.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP else {}
-    spec |= {"priority": one.priority} if one.HasField("priority") else {}
-    created = {"creationTimestamp": one.create_time.ToJsonString()} if one.HasField("create_time") else {}
-    metadata = {"namespace": one.namespace, "name": one.name, **created}
+    is_gang = pod_group.policy == pb.PodGroupPolicy.GANG
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": pod_group.min_count}} if is_gang else {"basic": {}}}
+    spec |= {"disruptionMode": {"all": {}}} if pod_group.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP else {}
+    spec |= {"priority": pod_group.priority} if pod_group.HasField("priority") else {}
+    created = {"creationTimestamp": pod_group.create_time.ToJsonString()} if pod_group.HasField("create_time") else {}
+    metadata = {"namespace": pod_group.namespace, "name": pod_group.name, **created}
     return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}

@@ -85,18 +85,18 @@ class Workloads:
     def add_batch(self, batch: Batch) -> None:
         """Add jobs that arrive."""
         least = 0 if batch.gang is None else batch.gang.min_count or batch.pods
-        for one in arrivals(self._scenario, batch):
+        for arrival in arrivals(self._scenario, batch):
             new = _NewJob(
                 batch.namespace,
-                f"{batch.name}-{one.number}",
+                f"{batch.name}-{arrival.number}",
                 {"app": batch.name},
                 batch.pod,
                 batch.pods,
-                one.lifetime_s,
+                arrival.lifetime_s,
                 least,
                 batch.provisioning_request,
             )
-            self._add_job(one.at_s, new)
+            self._add_job(arrival.at_s, new)
 
     def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
         """Add the pods of a trace."""
@@ -120,12 +120,12 @@ class Workloads:
             self._push(self._begin_s + size.at_s, {"kind": "Size", "owner": size.owner}, size.replicas)
         for group in recorded.pod_groups:
             self._push(self._begin_s + group.at_s, group.item, None)
-        for one in recorded.arrivals:
-            metadata = one.item["metadata"]
+        for arrival in recorded.arrivals:
+            metadata = arrival.item["metadata"]
             key = metadata.get("namespace") or "default", metadata["name"]
-            self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, one.item)
-            if one.until_s is not None:
-                self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
+            self._push(self._begin_s + arrival.at_s, {"kind": "Arrival"}, arrival.item)
+            if arrival.until_s is not None:
+                self._push(self._begin_s + arrival.until_s, {"kind": "Departure", "key": key}, None)
 
     def add_traced(self, traced: TracedObjects, pod_start_s: float) -> None:
         """Add the controllers and pods of a trace of objects."""
@@ -135,17 +135,17 @@ class Workloads:
             self.pod_starts[item["metadata"]["uid"]] = pod_start_s
             for size in controller_.sizes:
                 self._push(self._begin_s + size.at_s, {"kind": "Traced", "item": item}, size)
-        for one in traced.pods:
-            item = copy.deepcopy(one.item)
-            if one.is_replaced:
-                self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod_start_s)
+        for pod in traced.pods:
+            item = copy.deepcopy(pod.item)
+            if pod.is_replaced:
+                self._push_job(self._begin_s + pod.at_s, item, pod.lifetime_s, pod_start_s)
                 continue
             key = item["metadata"]["namespace"], item["metadata"]["name"]
-            if one.lifetime_s is not None:
-                self._lifetimes[item["metadata"]["uid"]] = one.lifetime_s
-            self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, item)
-            if one.until_s is not None:
-                self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
+            if pod.lifetime_s is not None:
+                self._lifetimes[item["metadata"]["uid"]] = pod.lifetime_s
+            self._push(self._begin_s + pod.at_s, {"kind": "Arrival"}, item)
+            if pod.until_s is not None:
+                self._push(self._begin_s + pod.until_s, {"kind": "Departure", "key": key}, None)
 
     def scale(self, item: Json, replicas: int) -> None:
         """Change the number of replicas of a controller now."""

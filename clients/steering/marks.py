@@ -91,10 +91,10 @@ _NOT_STEERED = frozenset({UnremovableReason.NOT_AUTOSCALED, UnremovableReason.CU
 """Nodes without known group, which cannot be judged, and nodes that are already being removed."""
 
 
-def settings_to_steer(given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
+def settings_to_steer(plan_settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
     """Return the settings of plans for steering: as given, with nodes considered again at once unless set."""
     settings = plan_pb2.PlanSettings()
-    settings.CopyFrom(given)
+    settings.CopyFrom(plan_settings)
     if not settings.scale_down.HasField("unremovable_node_recheck_timeout"):
         settings.scale_down.unremovable_node_recheck_timeout.FromSeconds(0)
     return settings

@@ -98,14 +98,14 @@ class MarkWriter:
                 result.done.append(one.name)
         return result
 
-    def _apply(self, one: Write) -> str:
+    def _apply(self, write: Write) -> str:
         """Make one write; return why it failed, "" = success. Errors: KubernetesError where others would fail too."""
         # The uid prevents that a node that has gone is created again.
-        metadata = {"name": one.name, "uid": one.uid, "annotations": dict(one.annotations)}
+        metadata = {"name": write.name, "uid": write.uid, "annotations": dict(write.annotations)}
         body = msgspec.json.encode(_NODE.type_meta | {"metadata": metadata})
         query = {"fieldManager": FIELD_MANAGER}
         try:
-            self._api.read(ApiRequest("PATCH", _NODE.path_of(one.name), query, body=body, content_type=APPLY_PATCH))
+            self._api.read(ApiRequest("PATCH", _NODE.path_of(write.name), query, body=body, content_type=APPLY_PATCH))
         except ApiError as error:
             if error.status in _LEFT_ALONE:
                 return str(error)

@@ -144,7 +144,7 @@ def _check_context(settings: ConnectionSettings) -> None:
     config: Any = import_module("kubernetes.config")
     try:
         contexts, _ = config.list_kube_config_contexts(None if path is None else str(path))
-        names = sorted(str(one["name"]) for one in contexts)
+        names = sorted(str(context["name"]) for context in contexts)
     except Exception:  # the file cannot be read, which the caller says
         return
     if settings.context not in names:

@@ -37,8 +37,8 @@ def unmounted_attachments(
     `claims` : by namespace and name; `volumes` : by name.
     """
     attached: dict[str, set[Disk]] = defaultdict(set)
-    for one in attachments:
-        node, disk = node_of(one), _disk(one, volumes)
+    for attachment in attachments:
+        node, disk = node_of(attachment), _disk(attachment, volumes)
         if node and disk is not None:
             attached[node].add(disk)
     if not attached:

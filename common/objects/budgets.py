@@ -74,9 +74,9 @@ def _status(status: PodDisruptionBudgetStatus | None, generation: int) -> pb.Pod
 
 def _sync_error(status: PodDisruptionBudgetStatus) -> str:
     """Return why the controller cannot count the pods, "" = it can. Source: Kubernetes, disruption, failSafe."""
-    for one in status.conditions or ():
-        if one.type == "DisruptionAllowed" and one.status == "False" and one.reason == "SyncFailed":
-            return one.message or one.reason
+    for condition in status.conditions or ():
+        if condition.type == "DisruptionAllowed" and condition.status == "False" and condition.reason == "SyncFailed":
+            return condition.message or condition.reason
     return ""
 
 

@@ -42,7 +42,7 @@ def capacity_requests(
     dictionary = Dictionary()
     specs = PodSpecTable(dictionary, priorities, claim_objects)
     reader = _RequestReader(objects.get("PodTemplate", ()), specs)
-    rows = [reader.row(one) for one in requests]
+    rows = [reader.row(request) for request in requests]
     rows.sort(key=lambda row: (row.namespace, row.name))
     return pb.CapacityRequests(dictionary=dictionary.of_pods(), requests=rows)
 
@@ -54,10 +54,10 @@ class _RequestReader:
         self._templates = by_key(templates)
         self._specs, self._dictionary = specs, specs.dictionary
 
-    def row(self, one: ProvisioningRequest) -> pb.CapacityRequest:
+    def row(self, request: ProvisioningRequest) -> pb.CapacityRequest:
         """Return the row of a request, with its problem if it has one."""
-        namespace, name = key_of(one)
-        spec, meta = one.spec or ProvisioningRequestSpec(), one.metadata
+        namespace, name = key_of(request)
+        spec, meta = request.spec or ProvisioningRequestSpec(), request.metadata
         row = pb.CapacityRequest(
             namespace=namespace,
             name=name,
@@ -65,7 +65,7 @@ class _RequestReader:
             create_time=timestamp(meta.creation_timestamp) if meta else None,
             class_name=spec.provisioning_class_name or "-",
         )
-        _add_conditions(row, (one.status and one.status.conditions) or ())
+        _add_conditions(row, (request.status and request.status.conditions) or ())
         problems = []
         try:
             _add_parameters(row, spec.parameters or {})
@@ -85,11 +85,11 @@ class _RequestReader:
             raise FieldError("spec.podSets", f"there are {len(sets)} sets", f"give 1 to {MOST_SETS}")
         return [self._pod_set(at, one, namespace) for at, one in enumerate(sets)]
 
-    def _pod_set(self, at: int, one: ProvisioningPodSet, namespace: str) -> pb.CapacityPodSet:
-        field, count = f"spec.podSets[{at}]", one.count if one.count is not None else 0
+    def _pod_set(self, at: int, pod_set: ProvisioningPodSet, namespace: str) -> pb.CapacityPodSet:
+        field, count = f"spec.podSets[{at}]", pod_set.count if pod_set.count is not None else 0
         if not 1 <= count <= MOST_PODS:
             raise FieldError(f"{field}.count", f"{count} is not a number of pods", f"give 1 to {MOST_PODS}")
-        name = (one.pod_template_ref and one.pod_template_ref.name) or ""
+        name = (pod_set.pod_template_ref and pod_set.pod_template_ref.name) or ""
         template = self._templates.get((namespace, name))
         where = f"{field}.podTemplateRef.name"
         if template is None:
@@ -108,7 +108,7 @@ class _RequestReader:
 
 def _add_conditions(row: pb.CapacityRequest, conditions: Iterable[ObjectCondition]) -> None:
     """Note which conditions are true. One without a time counts as old, but as there."""
-    is_true = {one.type: one for one in conditions if one.status == "True"}
+    is_true = {condition.type: condition for condition in conditions if condition.status == "True"}
     if "Provisioned" in is_true:
         row.provision_time.seconds = max(unix_s(is_true["Provisioned"].last_transition_time), 1)
     row.failed = "Failed" in is_true

@@ -19,9 +19,9 @@ NO_DRIVERS: frozenset[str] = frozenset()
 def required_drivers(drivers: Iterable[CSIDriver]) -> frozenset[str]:
     """Return the names of the drivers that ask that no pod is scheduled without them."""
     return frozenset(
-        one.metadata.name
-        for one in drivers
-        if one.metadata and one.metadata.name and one.spec and one.spec.prevent_pod_scheduling_if_missing
+        driver.metadata.name
+        for driver in drivers
+        if driver.metadata and driver.metadata.name and driver.spec and driver.spec.prevent_pod_scheduling_if_missing
     )
 
 

@@ -71,7 +71,7 @@ class Dictionary:
         """Return a label selector as a message; None matches nothing."""
         if requirements is None:
             return None
-        return pb.LabelSelector(requirements=[self._requirement(*one) for one in requirements])
+        return pb.LabelSelector(requirements=[self._requirement(*requirement) for requirement in requirements])
 
     def node_selector(self, terms: Terms | None) -> pb.NodeSelector | None:
         """Return a node selector as a message; None means no requirement."""

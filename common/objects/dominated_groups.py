@@ -128,8 +128,8 @@ def _dominated(members: Sequence[_Template]) -> list[int]:
     """Return the places of the members that another one of the class replaces; of equal ones the first stays."""
     if len(members) < 2:
         return []
-    offers = np.array([one.offers for one in members], np.int64)
-    prices = np.array([one.price for one in members])
+    offers = np.array([member.offers for member in members], np.int64)
+    prices = np.array([member.price for member in members])
     # A member can only be replaced by one that costs no more, and at the same price by one that offers more.
     totals = offers.astype(np.float64).sum(axis=1)
     order = np.lexsort((np.arange(len(members)), -totals, prices))

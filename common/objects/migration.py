@@ -160,7 +160,7 @@ def _is_translatable(plugin: str, spec: VolumeSpec, labels: Mapping[str, str]) -
     zones = (labels.get(OLD_ZONE) or labels.get(ZONE) or "").split(SEVERAL)
     if plugin == GCE_PD and len(zones) > 1:
         parts = [zone.split("-") for zone in zones]
-        return all(len(one) == 3 for one in parts) and len({tuple(one[:2]) for one in parts}) == 1
+        return all(len(part) == 3 for part in parts) and len({tuple(part[:2]) for part in parts}) == 1
     return True
 
 

@@ -54,7 +54,7 @@ def mounts_of(pod: Pod) -> Mounts:
 
 def relevant_volumes(volumes: list[PodVolume] | None) -> list[PodVolume]:
     """Return the volumes that may have an effect."""
-    return [one for one in volumes if not _irrelevant(one)] if volumes else []
+    return [volume for volume in volumes if not _irrelevant(volume)] if volumes else []
 
 
 def _irrelevant(volume: PodVolume) -> bool:

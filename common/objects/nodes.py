@@ -51,12 +51,12 @@ def node_row(
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
     annotations = meta.annotations or {}
     is_steered = STEERED.key in annotations
-    conditions = [one for one in status.conditions or () if one.type == NODE_READY.key]
+    conditions = [condition for condition in status.conditions or () if condition.type == NODE_READY.key]
     row = pb.Node(
         name=meta.name or "",
         provider_id=spec.provider_id or "",
         unschedulable=bool(spec.unschedulable),
-        ready=any(one.status == "True" for one in conditions),
+        ready=any(condition.status == "True" for condition in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
         scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED.key) == "true" and not is_steered,
@@ -140,7 +140,7 @@ def unreported_note(nodes: Iterable[Node]) -> list[str]:
         for node in nodes
         if node.status is not None
         and (node.status.allocatable or node.status.capacity)
-        and not any(one.type == NODE_READY.key for one in node.status.conditions or ())
+        and not any(condition.type == NODE_READY.key for condition in node.status.conditions or ())
     ]
     if not silent:
         return []

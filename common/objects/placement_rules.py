@@ -69,9 +69,9 @@ def _pinned(term: NodeSelectorTerm) -> str | None:
 
 def _without_pin(term: NodeSelectorTerm) -> NodeSelectorTerm:
     name, fields = _pinned(term), []
-    for one in term.match_fields or ():
-        if not (one.key == NODE_NAME_FIELD and one.operator == "In" and one.values == [name]):
-            fields.append(one)
+    for match_field in term.match_fields or ():
+        if not (match_field.key == NODE_NAME_FIELD and match_field.operator == "In" and match_field.values == [name]):
+            fields.append(match_field)
     return NodeSelectorTerm(term.match_expressions, fields or None)
 
 

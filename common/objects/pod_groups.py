@@ -170,7 +170,7 @@ class PodGroupReader:
         workload = self._objects.workloads.get((row.namespace, name))
         row.object = f"Workload/{row.namespace}/{name}"
         wanted, _, replica = rest.partition(":")
-        found = [one for one in _templates(workload) if one.name == wanted]
+        found = [template for template in _templates(workload) if template.name == wanted]
         if not found:
             return False
         with below(f"spec.podGroups, {wanted}"):
@@ -221,7 +221,7 @@ class PodGroupReader:
 
 
 def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:
-    totals = {one.total for one in members}
+    totals = {member.total for member in members}
     row.object = f"Pod/{row.namespace}/{row.name.removeprefix(KUEUE)}"
     if len(totals) > 1 or not all(_COUNT.fullmatch(total) for total in totals):
         shown = ", ".join(repr(total) for total in sorted(totals))
@@ -229,7 +229,7 @@ def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:
         raise FieldError("metadata.annotations, kueue.x-k8s.io/pod-group-total-count", problem, "give the same number")
     total = int(totals.pop())
     _add_minimum(row, total, members)
-    row.desired_count = max(total - sum(one.has_succeeded for one in members), 0)
+    row.desired_count = max(total - sum(member.has_succeeded for member in members), 0)
 
 
 def _add_policy(row: pb.PodGroup, policy: PodGroupPolicy | None, field: str) -> None:
@@ -248,7 +248,7 @@ def _add_minimum(row: pb.PodGroup, least: int, members: Sequence[GroupMember]) -
     """Make the group a gang of so many pods, less those that have succeeded; without any, its pods are on their own."""
     if not 0 <= least <= _MOST:
         raise FieldError("", f"{least} is not a count of pods", "give at least 0")
-    least -= sum(one.has_succeeded for one in members)
+    least -= sum(member.has_succeeded for member in members)
     row.policy = pb.PodGroupPolicy.GANG if least > 0 else pb.PodGroupPolicy.BASIC
     row.min_count = max(least, 0)
 

@@ -79,8 +79,8 @@ class PodSpecExporter:
     def taints(self, taints: Iterable[pb.Taint]) -> list[Json]:
         """Return taints."""
         return [
-            {"key": self._text[one.key], "value": self._text[one.value], "effect": _EFFECTS[one.effect]}
-            for one in taints
+            {"key": self._text[taint.key], "value": self._text[taint.value], "effect": _EFFECTS[taint.effect]}
+            for taint in taints
         ]
 
     def selector(self, selector: pb.LabelSelector) -> Json:
@@ -88,14 +88,14 @@ class PodSpecExporter:
         return {"matchExpressions": self._requirements(selector.requirements)} if selector.requirements else {}
 
     def _container(self, spec: pb.PodSpec) -> Json:
-        requests = self.amounts((one.resource, one.amount) for one in spec.requests)
+        requests = self.amounts((request.resource, request.amount) for request in spec.requests)
         # Kubernetes requires limits equal to requests for resources that cannot be shared.
         whole = {name: amount for name, amount in requests.items() if "/" in name or name.startswith("hugepages-")}
         container: Json = {"name": "pause", "image": PAUSE_IMAGE, "resources": {"requests": requests}}
         if whole:
             container["resources"]["limits"] = whole
         if spec.host_ports:
-            container["ports"] = [self._port(one) for one in spec.host_ports]
+            container["ports"] = [self._port(host_port) for host_port in spec.host_ports]
         if RESTART_ALL_CONTAINERS in self.names(spec.node_features):
             exits = {"operator": "In", "values": [255]}
             container["restartPolicy"] = "Never"
@@ -127,24 +127,24 @@ class PodSpecExporter:
         if term.HasField("selector"):
             out["labelSelector"] = self.selector(term.selector)
         if term.namespaces:
-            out["namespaces"] = [self._text[one] for one in term.namespaces]
+            out["namespaces"] = [self._text[namespace] for namespace in term.namespaces]
         if term.HasField("namespace_selector"):
             out["namespaceSelector"] = self.selector(term.namespace_selector)
         return out
 
     def _requirements(self, requirements: Sequence[pb.LabelRequirement]) -> list[Json]:
         return [
-            {"key": self._text[one.key], "operator": _OPERATORS[one.operator]}
-            | ({"values": [self._text[value] for value in one.values]} if one.values else {})
-            for one in requirements
+            {"key": self._text[requirement.key], "operator": _OPERATORS[requirement.operator]}
+            | ({"values": [self._text[value] for value in requirement.values]} if requirement.values else {})
+            for requirement in requirements
         ]
 
-    def _toleration(self, one: pb.Toleration) -> Json:
-        exists = one.operator == pb.TolerationOperator.EXISTS
-        out: Json = {"operator": _TOLERATIONS.get(one.operator, "Equal")}
-        out |= {"key": self._text[one.key]} if one.key else {}
-        out |= {} if exists else {"value": self._text[one.value]}
-        return out | ({"effect": _EFFECTS[one.effect]} if one.effect else {})
+    def _toleration(self, toleration: pb.Toleration) -> Json:
+        exists = toleration.operator == pb.TolerationOperator.EXISTS
+        out: Json = {"operator": _TOLERATIONS.get(toleration.operator, "Equal")}
+        out |= {"key": self._text[toleration.key]} if toleration.key else {}
+        out |= {} if exists else {"value": self._text[toleration.value]}
+        return out | ({"effect": _EFFECTS[toleration.effect]} if toleration.effect else {})
 
     def _spread(self, one: pb.TopologySpreadConstraint) -> Json:
         out: Json = {

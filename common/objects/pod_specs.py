@@ -308,10 +308,10 @@ def _resized(pod: Pod) -> list[ContainerStatus] | None:
     if pod.spec is None or not pod.spec.node_name or not pod.status:
         return None
     asked = {c.name: c.resources.requests if c.resources else None for c in pod.spec.containers or ()}
-    for one in statuses or ():
-        if one.resources is not None and (
-            (one.resources.requests or None) != (asked.get(one.name) or None)
-            or (one.allocated_resources and one.allocated_resources != asked.get(one.name))
+    for status in statuses or ():
+        if status.resources is not None and (
+            (status.resources.requests or None) != (asked.get(status.name) or None)
+            or (status.allocated_resources and status.allocated_resources != asked.get(status.name))
         ):
             return [*(statuses or ()), *(pod.status.init_container_statuses or ())]
     for one in pod.status.init_container_statuses or ():

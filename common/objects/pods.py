@@ -99,9 +99,9 @@ class PodColumnsBuilder:
 
     def _write_numbers(self, table: pb.PodTable) -> None:
         entries = [(i, key, value) for i, row in enumerate(self.rows) if row.numbers for key, value in row.numbers]
-        table.number_pod = _bytes(array("i", [one[0] for one in entries]))
-        table.number_key = _indices([one[1] for one in entries], self._dictionary.string)
-        table.number = _bytes(array("d", [one[2] for one in entries]))
+        table.number_pod = _bytes(array("i", [entry[0] for entry in entries]))
+        table.number_key = _indices([entry[1] for entry in entries], self._dictionary.string)
+        table.number = _bytes(array("d", [entry[2] for entry in entries]))
 
 
 def _columns(rows: Sequence[PodRow]) -> PodRow:

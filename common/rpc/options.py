@@ -59,8 +59,8 @@ LogFormatOption = Annotated[
 def _show_all(ctx: typer.Context, is_asked: bool) -> None:
     """Show the help with the options that it hides otherwise, and exit."""
     if is_asked:
-        for one in ctx.command.params:
-            one.hidden = False  # type: ignore[attr-defined]
+        for param in ctx.command.params:
+            param.hidden = False  # type: ignore[attr-defined]
         typer.echo(ctx.get_help())
         raise typer.Exit
 
@@ -95,7 +95,7 @@ def add_command(
         for section in sections
         for field in fields(section)
     ]
-    if any(getattr(one, "hidden", False) for hint in hints.values() for of in hint.values() for one in _extras(of)):
+    if any(getattr(extra, "hidden", False) for hint in hints.values() for of in hint.values() for extra in _extras(of)):
         parameters.append(
             inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAllOption)
         )
@@ -124,9 +124,9 @@ def _check_finite(values: dict[str, Any]) -> None:
 
 def _with_flag(field: "Field[Any]", hint: Any) -> Any:
     """Return the annotation of a field: one that is False by default is a flag without a flag that denies it."""
-    for one in _extras(hint):
-        if field.default is False and one.default is ...:
-            one.param_decls = (f"--{field.name.replace('_', '-')}",)
+    for extra in _extras(hint):
+        if field.default is False and extra.default is ...:
+            extra.param_decls = (f"--{field.name.replace('_', '-')}",)
     return hint
 
 

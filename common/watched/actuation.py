@@ -26,11 +26,11 @@ def read_status(status: actuator_pb2.ActuatorStatus, history: PodHistory) -> Rea
         for one in status.deletions
     ]
     evictions, unknown = [], []
-    for one, row in zip(status.recent_evictions, history.describe(status.recent_evictions), strict=True):
+    for recent_eviction, row in zip(status.recent_evictions, history.describe(status.recent_evictions), strict=True):
         if row is None:
-            unknown.append(f"{one.namespace}/{one.name}")
+            unknown.append(f"{recent_eviction.namespace}/{recent_eviction.name}")
         else:
-            evictions.append(Eviction(row, one.evict_time))
+            evictions.append(Eviction(row, recent_eviction.evict_time))
     notes = []
     if unknown:
         shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")

@@ -41,7 +41,7 @@ class ClaimingPods:
         """Return the pods whose claims have another content after a change of an object."""
         # Pods have a claim of their group before their own status names it.
         references = {(kind, key), *(("PodGroup", (key[0], name)) for name in _groups(kind, old, new))}
-        pods = [self._pods[one] for one in references if one in self._pods]
+        pods = [self._pods[reference] for reference in references if reference in self._pods]
         if not pods or _content(kind, old) == _content(kind, new):
             return frozenset()
         return pods[0] if len(pods) == 1 else pods[0].union(*pods[1:])
@@ -76,8 +76,8 @@ def _references(row: PodRow) -> set[tuple[str, Key]]:
 
 def _groups(kind: str, *claims: Any) -> set[str]:
     """Return the names of the PodGroups for which a claim was made."""
-    owners = [claim_owner(one) for one in claims if one is not None] if kind == "ResourceClaim" else []
-    return {one.name or "" for one in owners if one is not None and one.kind == "PodGroup"}
+    owners = [claim_owner(claim) for claim in claims if claim is not None] if kind == "ResourceClaim" else []
+    return {owner.name or "" for owner in owners if owner is not None and owner.kind == "PodGroup"}
 
 
 def _content(kind: str, one: Any) -> Any:

@@ -99,7 +99,7 @@ def undeclared_groups(groups: Sequence[NodeGroup], status: actuator_pb2.Actuator
 
 def _template(template: actuator_pb2.CloudTemplate, declared: TemplateNode | None) -> TemplateNode:
     """Return the cloud's template; the cloud knows no slices of devices, which files may declare."""
-    taints = [Taint(key=one.key, value=one.value or None, effect=one.effect) for one in template.taints]
+    taints = [Taint(key=taint.key, value=taint.value or None, effect=taint.effect) for taint in template.taints]
     return TemplateNode(
         ObjectMeta(labels=dict(template.labels)),
         NodeSpec(taints=taints),

@@ -53,7 +53,7 @@ class PodHistory:
     def describe(self, evictions: Iterable[actuator_pb2.Eviction]) -> list[PodRow | None]:
         """Return the row of each evicted pod, or that of another pod of its owner; None when unknown."""
         siblings: dict[str, PodRow | None] = {}
-        return [self._describe(one, siblings) for one in evictions]
+        return [self._describe(eviction, siblings) for eviction in evictions]
 
     def _describe(self, eviction: actuator_pb2.Eviction, siblings: dict[str, PodRow | None]) -> PodRow | None:
         """Return the row of one evicted pod; `siblings` caches a row for each owner."""

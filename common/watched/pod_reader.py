@@ -214,18 +214,18 @@ def _parsed(raw: bytes) -> core_pb2.RawPod:
 def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
     """Return the encoded annotations that are read, without the deletion cost; and the deletion cost."""
     kept, cost = [], 0
-    for one in entries:
-        if one.startswith(_ANNOTATIONS):
-            if one.startswith(_COST):
-                cost = deletion_cost(parsed(meta_pb2.StringEntry, one).value)
+    for entry in entries:
+        if entry.startswith(_ANNOTATIONS):
+            if entry.startswith(_COST):
+                cost = deletion_cost(parsed(meta_pb2.StringEntry, entry).value)
             else:
-                kept.append(one)
+                kept.append(entry)
     return tuple(kept), cost
 
 
 def _is_protected(annotations: tuple[bytes, ...]) -> bool:
     """Return whether a pod may be protected from disruption, which depends on its own start."""
-    return any(one.startswith(_DO_NOT_DISRUPT) for one in annotations)
+    return any(annotation.startswith(_DO_NOT_DISRUPT) for annotation in annotations)
 
 
 def _row(values: tuple[Any, ...]) -> PodRow:
@@ -283,11 +283,11 @@ def _with_claims(mounts: Mounts, names: tuple[str, ...], pod: str) -> Mounts:
     if not mounts.claims:
         return mounts
     claims = []
-    for one in mounts.claims:
-        if not one.name.startswith(PLACEHOLDER):
-            claims.append(one)
-        elif one.ephemeral:
-            claims.append(Claim(pod + one.name[1:], True))
+    for claim in mounts.claims:
+        if not claim.name.startswith(PLACEHOLDER):
+            claims.append(claim)
+        elif claim.ephemeral:
+            claims.append(Claim(pod + claim.name[1:], True))
         else:
-            claims.append(Claim(names[int(one.name[1:])], False))
+            claims.append(Claim(names[int(claim.name[1:])], False))
     return mounts._replace(claims=tuple(claims))

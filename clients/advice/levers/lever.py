@@ -70,8 +70,8 @@ def joined(
 ) -> Lever:
     """Return the lever that lifts all blockers of a kind. smaller : see `Lever`."""
     edit = Edit()
-    for one in levers:
-        edit = edit.with_other(one.edit)
-    changes = dict.fromkeys(change for one in levers for change in one.changes)
-    kept = frozenset(node for one in levers for node in one.kept)
+    for lever in levers:
+        edit = edit.with_other(lever.edit)
+    changes = dict.fromkeys(change for lever in levers for change in lever.changes)
+    kept = frozenset(node for lever in levers for node in lever.kept)
     return Lever(kind, condition, edit, tuple(changes), kept, whole=True, smaller=smaller)

@@ -48,7 +48,7 @@ def _larger_minimum(
     """Return the lever that lets the group shrink only as far as a plan does."""
     group = base.view.groups[name]
     going = sum(base.view.nodes[node].node_group == name for node in outcome.nodes)
-    leaving = sum(one.node_group == name for one in base.view.snapshot.actuation_status.deletions)
+    leaving = sum(deletion.node_group == name for deletion in base.view.snapshot.actuation_status.deletions)
     left = min(group.target_size - going - leaving, group.min_size - 1)
     return (_with_minimum(base, name, left, kept),) if left > minimum else ()
 

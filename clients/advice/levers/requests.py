@@ -122,29 +122,29 @@ def _new_requests(
     }
 
 
-def _lever(base: BasePlan, one: _NewRequests, margin: float, staying: set[str]) -> Lever:
+def _lever(base: BasePlan, requests: _NewRequests, margin: float, staying: set[str]) -> Lever:
     """Return the lever of one workload."""
-    rows = base.workloads.rows(one.workload)
-    sums = {name: sum(of_containers.values()) for name, of_containers in one.amounts.items()}
+    rows = base.workloads.rows(requests.workload)
+    sums = {name: sum(of_containers.values()) for name, of_containers in requests.amounts.items()}
     change = frozenset(RequestChange(name, amount) for name, amount in sums.items())
     per_pod = " and ".join(
-        f"{_quantity(name, sums[name])} of {name}, not {_quantity(name, one.now[name])}," for name in sums
+        f"{_quantity(name, sums[name])} of {name}, not {_quantity(name, requests.now[name])}," for name in sums
     )
     least = f", at least {' and '.join(_quantity(name, amount) for name, amount in _LEAST.items())}"
-    why = f"its use and {_percent(margin)}{least if one.is_least else ''}"
-    condition = f"a pod of {one.workload} requested {per_pod.rstrip(',')} ({why})"
+    why = f"its use and {_percent(margin)}{least if requests.is_least else ''}"
+    condition = f"a pod of {requests.workload} requested {per_pod.rstrip(',')} ({why})"
     kept = frozenset(node for row in rows if (node := base.view.node_of(row)) in staying)
-    return Lever(Blocker.REQUESTS, condition, Edit(pods=dict.fromkeys(rows, change)), tuple(_changes(one)), kept)
+    return Lever(Blocker.REQUESTS, condition, Edit(pods=dict.fromkeys(rows, change)), tuple(_changes(requests)), kept)
 
 
-def _changes(one: _NewRequests) -> Iterator[AdvisedChange]:
+def _changes(requests: _NewRequests) -> Iterator[AdvisedChange]:
     """Yield the changes of each container; the first one has the command that makes all of them, if the containers are
     known.
     """
-    workload = one.workload
-    containers = sorted({name for of_containers in one.amounts.values() for name in of_containers})
+    workload = requests.workload
+    containers = sorted({name for of_containers in requests.amounts.values() for name in of_containers})
     for container in containers:
-        after = {name: _quantity(name, of_containers[container]) for name, of_containers in one.amounts.items()}
+        after = {name: _quantity(name, of_containers[container]) for name, of_containers in requests.amounts.items()}
         texts = ",".join(f"{name}={amount}" for name, amount in after.items())
         command = (
             f"kubectl set resources {workload.kind.lower()} {workload.name} -n {workload.namespace} "
@@ -152,7 +152,7 @@ def _changes(one: _NewRequests) -> Iterator[AdvisedChange]:
         )
         for name, amount in after.items():
             keys = ("spec", "template", "spec", "containers", container or "*", "resources", "requests", name)
-            before = _quantity(name, one.now[name]) if len(containers) == 1 else None
+            before = _quantity(name, requests.now[name]) if len(containers) == 1 else None
             yield AdvisedChange(workload.object, keys, before, amount, command if container else "")
             command = ""
 

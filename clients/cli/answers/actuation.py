@@ -50,10 +50,10 @@ def deletions_of(status: actuator_pb2.ActuatorStatus, now_s: float, most_ended: 
 
 def recorded_deletions(answer: PlanAnswer) -> Iterator[ShownDeletion]:
     """Yield the deletions that the snapshot tells of, as in a recording."""
-    for one in answer.view.snapshot.actuation_status.deletions:
-        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
-        state = "draining" if one.drain else "deleting"
-        yield ShownDeletion(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
+    for deletion in answer.view.snapshot.actuation_status.deletions:
+        seconds = max(0.0, (answer.now_ns - deletion.start_time.ToNanoseconds()) / 1e9)
+        state = "draining" if deletion.drain else "deleting"
+        yield ShownDeletion(deletion.node, deletion.node_group, state, seconds, -1, -1, deletion.drain, False, "")
 
 
 def deletions_table(deletions: Iterable[ShownDeletion], title: str = "Deletions") -> Table:
@@ -77,18 +77,18 @@ def status_blocks(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator
     yield _groups(status, now_s)
 
 
-def _deletion(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> ShownDeletion:
-    reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
+def _deletion(deletion: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> ShownDeletion:
+    reason = reason_pb2.DeletionReason.Code.Name(deletion.reason) if deletion.reason else ""
     return ShownDeletion(
-        node=one.node,
-        group=one.node_group,
-        state=_words(actuator_pb2.DeletionState.Code.Name(one.state)),
-        seconds=max(0.0, now_s - one.state_time.ToNanoseconds() / 1e9),
-        pods_gone=one.pods_gone_count,
-        pods_total=one.pods_total_count,
-        is_drain=one.drain,
+        node=deletion.node,
+        group=deletion.node_group,
+        state=_words(actuator_pb2.DeletionState.Code.Name(deletion.state)),
+        seconds=max(0.0, now_s - deletion.state_time.ToNanoseconds() / 1e9),
+        pods_gone=deletion.pods_gone_count,
+        pods_total=deletion.pods_total_count,
+        is_drain=deletion.drain,
         is_over=is_over,
-        detail=f"{reason} {one.detail}".strip(),
+        detail=f"{reason} {deletion.detail}".strip(),
     )
 
 

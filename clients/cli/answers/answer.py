@@ -27,9 +27,9 @@ _ASSUMED: Final = "assumed rates"
 class Costs:
     """Prices by node. given : the prices of a file, and rates."""
 
-    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
-        self._summary, self._view, self._given = response.summary, view, given or Prices()
-        self._by_node = {one.node: one.price_per_hour for one in response.nodes if one.HasField("price_per_hour")}
+    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, prices: Prices | None = None) -> None:
+        self._summary, self._view, self._given = response.summary, view, prices or Prices()
+        self._by_node = {node.node: node.price_per_hour for node in response.nodes if node.HasField("price_per_hour")}
 
     @cached_property
     def _found(self) -> Mapping[str, NodePrice]:

@@ -50,10 +50,10 @@ def tables(result: Message) -> Iterator[Table]:
     for field, entries in result.ListFields():
         if _is_list_of_messages(field):
             columns = _columns(entries)
-            texts = tuple(words(one.name) for one in columns if one.is_repeated or one.cpp_type in _WORDS)
+            texts = tuple(words(column.name) for column in columns if column.is_repeated or column.cpp_type in _WORDS)
             lines = rows([_cells(columns, row) for row in entries])
             title = words(field.name).capitalize()
-            yield Table(title, tuple(words(one.name) for one in columns), lines, sentences=texts, most=MOST_ROWS)
+            yield Table(title, tuple(words(column.name) for column in columns), lines, sentences=texts, most=MOST_ROWS)
 
 
 def _columns(rows: Sequence[Message]) -> list[FieldDescriptor]:
@@ -73,7 +73,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 def _cells(columns: Sequence[FieldDescriptor], row: Message) -> list[str]:
     """Return the fields of one entry as texts, "" for absent ones."""
-    return [_text(one, getattr(row, one.name)) if _is_given(row, one) else "" for one in columns]
+    return [_text(column, getattr(row, column.name)) if _is_given(row, column) else "" for column in columns]
 
 
 def _is_given(row: Message, field: FieldDescriptor) -> bool:

@@ -42,6 +42,6 @@ def blocks(answer: PlanAnswer) -> Iterator[Block]:
 _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED, Outcome.CONSUMED))
 
 
-def _grows(one: plan_pb2.CapacityRequestAnswer, group: str) -> bool:
+def _grows(answer: plan_pb2.CapacityRequestAnswer, group: str) -> bool:
     """Return whether a node group grows for a request."""
-    return one.needs_new_nodes and any(place.node_group == group for place in one.places)
+    return answer.needs_new_nodes and any(place.node_group == group for place in answer.places)

@@ -80,7 +80,7 @@ def _last(option: plan_pb2.ScaleUpOption) -> int:
 
 def _is_drawn(option: plan_pb2.ScaleUpOption) -> bool:
     """Return whether RANDOM is the only expander: nothing was compared."""
-    return [one.expander for one in option.scores] == [_Expander.RANDOM]
+    return [score.expander for score in option.scores] == [_Expander.RANDOM]
 
 
 def _with_score(option: plan_pb2.ScaleUpOption, expander: int) -> str:

@@ -149,11 +149,11 @@ def _cell(node: PackedNode, colors: Mapping[str, int]) -> Cell:
 
 def _described(nodes: Sequence[PackedNode], left_out: int, at_once: int) -> str:
     """Return how many nodes there are and how full they are."""
-    cpu, memory = sum(one.cpu for one in nodes), sum(one.memory for one in nodes)
+    cpu, memory = sum(node.cpu for node in nodes), sum(node.memory for node in nodes)
     if not cpu or not memory:
         return "No nodes."
-    share = percent(sum(sum(one.cpu_requested.values()) for one in nodes) / cpu)
-    of_memory = percent(sum(one.memory_requested for one in nodes) / memory)
+    share = percent(sum(sum(node.cpu_requested.values()) for node in nodes) / cpu)
+    of_memory = percent(sum(node.memory_requested for node in nodes) / memory)
     more = f" {left_out:,} more nodes are not shown." if left_out else ""
     bars = f" A bar is {at_once} nodes of a group, as full as they are on average." if at_once > 1 else ""
     return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{bars}{more}"

@@ -236,7 +236,7 @@ def _other_pod_sentences(explanation: NodeExplanation) -> Iterator[Sentence]:
 
 def _numbers(pods: Sequence[NodePod]) -> Iterator[str]:
     """Yield how many pods are in each state."""
-    counts = Counter(one.state for one in pods)
+    counts = Counter(pod.state for pod in pods)
     for state, (singular, plural) in _COUNTED.items():
         if counts[state]:
             yield f"{counts[state]:,} {singular if counts[state] == 1 else plural}"

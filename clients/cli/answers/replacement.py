@@ -115,7 +115,7 @@ def unpriced(answer: PlanAnswer) -> str:
 
 def groups_text(wave: plan_pb2.ReplacementWave) -> str:
     """Return the new nodes of a wave by node group: "2 of small, 1 of large"."""
-    counts = Counter(one.node_group for one in wave.new_nodes)
+    counts = Counter(new_node.node_group for new_node in wave.new_nodes)
     return ", ".join(f"{count} of {group}" for group, count in sorted(counts.items()))
 
 

@@ -47,7 +47,7 @@ def gang_of(view: ClusterView, pod: ShownPod, decision: plan_pb2.ScaleUpDecision
 
 def result_of(key: str, decision: plan_pb2.ScaleUpDecision) -> plan_pb2.GangResult | None:
     """Return what a decision says of a gang, "namespace/name"; None if nothing."""
-    return next((one for one in decision.gangs if one.group == key), None)
+    return next((gang for gang in decision.gangs if gang.group == key), None)
 
 
 MOST_ROWS = 10
@@ -98,7 +98,7 @@ def headline(answer: PlanAnswer) -> str:
 def _served(answer: PlanAnswer) -> str:
     """Return how many pods and placeholders the new nodes are for."""
     names = [pod for pods in answer.on_new_nodes.values() for pod in pods]
-    placeholders = {one.name for one in answer.response.slack.placeholders}
+    placeholders = {placeholder.name for placeholder in answer.response.slack.placeholders}
     kept = sum(name in placeholders for name in names)
     parts = [counted(len(names) - kept, "pod")] if len(names) > kept or not kept else []
     return " and ".join([*parts, *([counted(kept, "placeholder")] if kept else [])])
@@ -148,20 +148,20 @@ def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
 def growth_table(answer: PlanAnswer) -> Table:
     """Return a row for each node group that grows, the one for the most pods first."""
     decision, pods = answer.response.scale_up, answer.on_new_nodes
-    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
+    splits = sorted(decision.splits, key=lambda split: (-len(pods[split.node_group]), split.node_group))
     lines = []
-    for one in splits:
-        price, known = one.price_per_hour, one.HasField("price_per_hour")
+    for split in splits:
+        price, known = split.price_per_hour, split.HasField("price_per_hour")
         cells = (
-            one.node_group,
-            f"{one.current_size:,} → {one.new_size:,}",
-            maximum(one.max_size),
-            f"{len(pods[one.node_group]):,}",
+            split.node_group,
+            f"{split.current_size:,} → {split.new_size:,}",
+            maximum(split.max_size),
+            f"{len(pods[split.node_group]):,}",
             money(price) if known else "",
             f"{HOURS_A_MONTH * price:,.0f}" if known else "",
-            expansion.chosen_because(decision, one.node_group),
+            expansion.chosen_because(decision, split.node_group),
         )
-        lines.append(Line(cells, detail=f"for {_owners(answer, pods[one.node_group])}"))
+        lines.append(Line(cells, detail=f"for {_owners(answer, pods[split.node_group])}"))
     columns = ("node group", "nodes", "at most", "pods", "an hour", "a month", "because")
     words = ("node group", "because")
     return without_empty_columns(Table("What grows", columns, tuple(lines), sentences=words, most=MOST_ROWS))
@@ -169,7 +169,7 @@ def growth_table(answer: PlanAnswer) -> Table:
 
 def _owners(answer: PlanAnswer, pods: Sequence[str]) -> str:
     """Return the controllers of pods, those with the most pods first; for placeholders, their number."""
-    placeholders = {one.name for one in answer.response.slack.placeholders}
+    placeholders = {placeholder.name for placeholder in answer.response.slack.placeholders}
     counts = Counter("placeholders" if pod in placeholders else answer.view.controller_text(pod) for pod in pods)
     texts = [owner if owner.startswith("pod ") else f"{owner} ({count})" for owner, count in counts.most_common()]
     return some(texts, len(texts) if answer.verbose else 2)
@@ -180,8 +180,8 @@ def pending(answer: PlanAnswer) -> list[tuple[tuple[str, str], list[tuple[str, p
     together.
     """
     alike: dict[tuple[str, str], list[tuple[str, plan_pb2.Shortfall]]] = defaultdict(list)
-    for pod, one in shortfalls(answer.response.scale_up).items():
-        alike[answer.view.owner_text(pod), one.detail].append((pod, one))
+    for pod, shortfall in shortfalls(answer.response.scale_up).items():
+        alike[answer.view.owner_text(pod), shortfall.detail].append((pod, shortfall))
     named = [((owner or alone([pod for pod, _ in pods]), why), pods) for (owner, why), pods in alike.items()]
     return sorted(named, key=lambda item: (-len(item[1]), item[0]))
 
@@ -196,13 +196,13 @@ def pending_table(answer: PlanAnswer) -> Table:
     return Table("What stays pending", columns, tuple(lines), sentences=columns[1:], most=MOST_ROWS, heading=1)
 
 
-def _by_group(one: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
+def _by_group(shortfall: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
     """Yield the node groups with the same reason, and its code."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for group, reason in sorted(one.reasons.items()):
+    for group, reason in sorted(shortfall.reasons.items()):
         text = reason_pb2.NodeGroupReason.Code.Name(reason)
-        if group in one.failed_predicates:
-            text = reason_pb2.PredicateReason.Code.Name(one.failed_predicates[group])
+        if group in shortfall.failed_predicates:
+            text = reason_pb2.PredicateReason.Code.Name(shortfall.failed_predicates[group])
         groups[text].append(group)
     for text, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield some(names, 5), text

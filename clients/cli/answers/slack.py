@@ -37,14 +37,13 @@ def kept_free(slack: plan_pb2.SlackDecision) -> str:
     return f"{amounts_text(slack.present) or 'nothing'}{rounded}"
 
 
-def gangs_present(one: plan_pb2.SlackObject) -> str:
+def gangs_present(slack_object: plan_pb2.SlackObject) -> str:
     """Return how many gangs that an object requests have room, which is for all of their pods or for none."""
-    of, key = one.asked_gang_count, one.topology_key
+    of, key = slack_object.asked_gang_count, slack_object.topology_key
     where = f", each on nodes with one value of {key}" if key else ""
-    have = "has" if one.present_gang_count == 1 else "have"
-    return (
-        f"{one.present_gang_count:,} of {of:,} gangs of {one.asked_count // of:,} pods {have} room, all or none{where}"
-    )
+    present, size = slack_object.present_gang_count, slack_object.asked_count // of
+    have = "has" if present == 1 else "have"
+    return f"{present:,} of {of:,} gangs of {size:,} pods {have} room, all or none{where}"
 
 
 def set_of(placeholder: plan_pb2.Placeholder) -> str:

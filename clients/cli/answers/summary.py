@@ -105,7 +105,7 @@ def key_figures(summary: plan_pb2.PlanSummary, currency: str) -> Figures:
 def net_lines(answer: PlanAnswer) -> Iterator[Sentence]:
     """Yield the sum where nodes of one node group come and go, and that of the whole plan where decisions do both."""
     going = Counter(one.node_group for one in answer.response.nodes if one.fate in (*GOES, plan_pb2.NodeFate.REPLACED))
-    coming = Counter(one.node_group for wave in answer.response.replacement.waves for one in wave.new_nodes)
+    coming = Counter(new_node.node_group for wave in answer.response.replacement.waves for new_node in wave.new_nodes)
     for split in answer.response.scale_up.splits:
         coming[split.node_group] += split.new_size - split.current_size
     for group in sorted(going.keys() & coming.keys()):

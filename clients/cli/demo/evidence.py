@@ -69,7 +69,7 @@ class Witness:
     """Compares pictures with the first one, and records every budget that is violated but was not violated then."""
 
     def __init__(self, before: ClusterPicture) -> None:
-        self._floors = {name: min(one.desired, one.healthy) for name, one in before.budgets.items()}
+        self._floors = {name: min(budget.desired, budget.healthy) for name, budget in before.budgets.items()}
         self._broken: dict[str, str] = {}
         self.looks = 0
 
@@ -105,8 +105,8 @@ def complaints(before: ClusterPicture, after: ClusterPicture, planned: Collectio
 def unsettled(before: ClusterPicture, now: ClusterPicture) -> bool:
     """Whether pods are missing, waiting, starting or terminating that were not so before."""
 
-    def busy(one: ClusterPicture) -> int:
-        return sum(not _healthy(pod) for pod in one.pods.values())
+    def busy(picture: ClusterPicture) -> int:
+        return sum(not _healthy(pod) for pod in picture.pods.values())
 
     return bool(_lost_pods(before, now)) or busy(now) > busy(before)
 
@@ -166,7 +166,7 @@ def _budget(budget: Object, alike: _Alike) -> BudgetHealth:
 def _healthy(pod: Object) -> bool:
     """Ready, and not being deleted."""
     conditions = pod.get("status", {}).get("conditions") or ()
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 

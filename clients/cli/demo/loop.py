@@ -217,7 +217,7 @@ class _ScenarioLoop:
 
 def _compiling_s(answer: plan_pb2.PlanResponse) -> float:
     """Return how long the planner compiled for an answer."""
-    return sum(one.duration.ToNanoseconds() for one in answer.diagnostics.stages if one.stage == "compile") / 1e9
+    return sum(stage.duration.ToNanoseconds() for stage in answer.diagnostics.stages if stage.stage == "compile") / 1e9
 
 
 def _snapshot(
@@ -236,12 +236,12 @@ def _start(
 ) -> None:
     """Start the plan's deletions; refusals are shown and left to the next plan."""
     refused: dict[str, list[str]] = {}
-    for one in actuator.start_deletion(deletion_order(request, answer)).nodes:
-        if one.accepted:
-            story.planned.add(one.node)
+    for node in actuator.start_deletion(deletion_order(request, answer)).nodes:
+        if node.accepted:
+            story.planned.add(node.node)
         else:
-            reason = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".strip()
-            refused.setdefault(reason, []).append(one.node)
+            reason = f"{reason_pb2.DeletionReason.Code.Name(node.reason)} {node.detail}".strip()
+            refused.setdefault(reason, []).append(node.node)
     for reason, nodes in refused.items():
         text = f"The actuator refuses {counted(len(nodes), 'node')} ({some(nodes)}): {reason}"
         screen.show(Sentence(text, Style.WARNING))

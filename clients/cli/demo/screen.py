@@ -58,7 +58,7 @@ class Screen:
         decision, growth = answer.response.scale_down, answer.response.scale_up
         added = sum(split.new_size - split.current_size for split in growth.splits)
         going = len(decision.delete_empty) + len(decision.drain)
-        waiting = sum(one.fate == plan_pb2.NodeFate.GOES_LATER for one in answer.response.nodes)
+        waiting = sum(node.fate == plan_pb2.NodeFate.GOES_LATER for node in answer.response.nodes)
         coming = count_places(growth.places).upcoming
         parts = [
             f"{counted(added, 'node')} added to {counted(len(growth.splits), 'group')}" if added else "",

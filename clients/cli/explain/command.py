@@ -120,7 +120,7 @@ def explain(options: CommandOptions) -> None:
 
 def _explain_fits(options: CommandOptions, subjects: Sequence[str]) -> None:
     """Print on which nodes pods fit. subjects : "fit" = all that wait, or some "fit/NAMESPACE/NAME"."""
-    pods = [one.removeprefix("fit/") for one in subjects if one != _FIT]
+    pods = [subject.removeprefix("fit/") for subject in subjects if subject != _FIT]
     for pod in pods:
         if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
             raise UsageError(f"fit/{pod}: write it as fit/NAMESPACE/NAME")

@@ -53,7 +53,7 @@ class GangExplanation:
 
 def group_keys(view: ClusterView) -> list[str]:
     """Return all pod groups as "namespace/name"."""
-    return [f"{one.namespace}/{one.name}" for one in view.snapshot.pod_groups]
+    return [f"{pod_group.namespace}/{pod_group.name}" for pod_group in view.snapshot.pod_groups]
 
 
 def explain_gang(planner: PlannerClient, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
@@ -149,17 +149,17 @@ def answer_to_request(
     )
 
 
-def request_sentences(one: plan_pb2.CapacityRequestAnswer) -> Iterator[Sentence]:
+def request_sentences(answer: plan_pb2.CapacityRequestAnswer) -> Iterator[Sentence]:
     """Yield the explanation as sentences."""
-    yield led(Style.HEADLINE, f"ProvisioningRequest {one.namespace}/{one.name}", f" {OUTCOMES[one.outcome]}.")
-    yield Sentence(one.detail, indent=2)
-    if one.pod_count:
-        counts = f"{one.started_count:,} have started, room is held for {one.booked_count:,}"
-        yield Sentence(f"{one.pod_count:,} pods, {counts}.", indent=2)
-    for place in one.places:
+    yield led(Style.HEADLINE, f"ProvisioningRequest {answer.namespace}/{answer.name}", f" {OUTCOMES[answer.outcome]}.")
+    yield Sentence(answer.detail, indent=2)
+    if answer.pod_count:
+        counts = f"{answer.started_count:,} have started, room is held for {answer.booked_count:,}"
+        yield Sentence(f"{answer.pod_count:,} pods, {counts}.", indent=2)
+    for place in answer.places:
         where = place.node or f"node {place.number + 1} of those that are coming in {place.node_group}"
         yield Sentence(f"{place.pod_count:,} of set {place.pod_set} on {where}", indent=2)
-    for group, reason in sorted(one.shortfall.reasons.items()):
-        failed = one.shortfall.failed_predicates.get(group)
+    for group, reason in sorted(answer.shortfall.reasons.items()):
+        failed = answer.shortfall.failed_predicates.get(group)
         why = PREDICATE_TEXTS[failed].on_new_node if failed else reason_pb2.NodeGroupReason.Code.Name(reason)
         yield Sentence(f"node group {group}: {why}", indent=2)

@@ -55,7 +55,7 @@ class GrowthExplanation:
     def split(self) -> plan_pb2.ScaleUpSplit | None:
         """The growth that serves the pod."""
         group = "" if is_upcoming(self.place) else node_group(self.place)
-        return next((one for one in self.decision.splits if one.node_group == group), None)
+        return next((split for split in self.decision.splits if split.node_group == group), None)
 
     @cached_property
     def place(self) -> str:
@@ -101,12 +101,12 @@ def explain_growth(
 def _held(answer: plan_pb2.PlanResponse, nodes: Collection[str]) -> dict[str, str]:
     """Return what holds room on some nodes, which kubectl shows as free: bookings of ProvisioningRequests, slack."""
     found: dict[str, list[str]] = {}
-    for one in answer.capacity_requests.requests:
-        for place in one.places:
+    for request in answer.capacity_requests.requests:
+        for place in request.places:
             if place.node in nodes:
-                text = f"ProvisioningRequest {one.namespace}/{one.name} ({counted(place.pod_count, 'pod')})"
+                text = f"ProvisioningRequest {request.namespace}/{request.name} ({counted(place.pod_count, 'pod')})"
                 found.setdefault(place.node, []).append(text)
-    slack = Counter(one.node for one in answer.slack.placeholders if one.node in nodes)
+    slack = Counter(placeholder.node for placeholder in answer.slack.placeholders if placeholder.node in nodes)
     for node, count in slack.items():
         found.setdefault(node, []).append(f"slack ({counted(count, 'placeholder')})")
     return {node: " and ".join(texts) for node, texts in sorted(found.items())}
@@ -195,7 +195,7 @@ def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
     """Return why another group that would also help does not grow for the pod."""
     if any(split.node_group == group for split in decision.splits):
         return "it grows for other pods"
-    lost = next((one for one in decision.options if one.node_group == group and not one.chosen), None)
+    lost = next((option for option in decision.options if option.node_group == group and not option.chosen), None)
     return lost_because(lost) if lost else "another node group was enough"
 
 
@@ -238,7 +238,7 @@ def _of_templates(pod: ShownPod, text: str) -> str:
 
 def _is_filled(explanation: GrowthExplanation, group: str) -> bool:
     """Return whether the plan grows a group as far as it may, for other pods: no node of it is left for this one."""
-    grows = any(one.node_group == group for one in explanation.decision.splits)
+    grows = any(split.node_group == group for split in explanation.decision.splits)
     return explanation.split is None and grows and explanation.reasons[group] in _FILLED
 
 
@@ -268,7 +268,7 @@ def _daemon_sets(view: ClusterView, new_nodes: ClusterView, group: str) -> Count
         if owner.HasField("pod_template"):
             spec = view.snapshot.pod_specs[owner.pod_template.spec]
             if new_nodes.is_wanted(spec, group) and not new_nodes.refused_taints(spec, group):
-                taken.update({view.snapshot.resources[one.resource]: one.amount for one in spec.requests})
+                taken.update({view.snapshot.resources[request.resource]: request.amount for request in spec.requests})
     return taken
 
 

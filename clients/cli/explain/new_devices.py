@@ -37,7 +37,7 @@ def device_causes_on_new_nodes(
     planner: PlannerClient, view: ClusterView, pod: ShownPod, groups: Iterable[str], request: plan_pb2.PlanRequest
 ) -> dict[str, str]:
     """Return by node group why the claims of a pod get no devices on a new node, where they are what is lacking."""
-    example = {one.node_group: one for one in reversed(view.snapshot.nodes)}
+    example = {node.node_group: node for node in reversed(view.snapshot.nodes)}
     examples = {
         group: view.groups[group].template if view.groups[group].HasField("template") else example[group]
         for group in groups
@@ -48,9 +48,9 @@ def device_causes_on_new_nodes(
     fit = plan_pb2.PlanRequest(request_id="explain", fit_pods=[pod.key], now=request.now, settings=request.settings)
     (answer,) = planner.check_fit(_with_new_nodes(view, examples), fit)
     return {
-        one.node.removeprefix(_PREFIX): device_cause(one.devices)
-        for one in answer.nodes
-        if one.devices and set(one.reasons) & set(OF_DEVICES)
+        node.node.removeprefix(_PREFIX): device_cause(node.devices)
+        for node in answer.nodes
+        if node.devices and set(node.reasons) & set(OF_DEVICES)
     }
 
 
@@ -73,10 +73,10 @@ def _with_new_nodes(view: ClusterView, examples: Mapping[str, Any]) -> pb.Cluste
     for group, of in examples.items():
         name = f"{_PREFIX}{group}"
         made.nodes.add(name=name, label_set=of.label_set, taints=of.taints, allocatable=of.allocatable, ready=True)
-        for at, one in enumerate(_new_slices(view, columns, group, string)):
+        for at, new_slice in enumerate(_new_slices(view, columns, group, string)):
             names.append(f"{name}/{at}")
-            pool = string(f"{name}-{one.pool}" if one.pool else name)
-            rows.append((one.driver, pool, 1, one.slice_count, string(name), 0, *one[3:]))
+            pool = string(f"{name}-{new_slice.pool}" if new_slice.pool else name)
+            rows.append((new_slice.driver, pool, 1, new_slice.slice_count, string(name), 0, *new_slice[3:]))
     _replace_slices(made.devices.slices, columns, names, rows)
     return made
 

@@ -79,7 +79,7 @@ def _leaving_sentences(explanation: ReplacedNodeExplanation, node: plan_pb2.Repl
     others, count = len(wave.leaving) - 1, len(wave.new_nodes)
     nodes = "this node" + (f" and {counted(others, 'other')}" if others else "")
     amount = explanation.costs.amount
-    price = amount(sum(one.price_per_hour for one in wave.new_nodes))
+    price = amount(sum(new_node.price_per_hour for new_node in wave.new_nodes))
     new = f"{counted(count, 'new node')} ({groups_text(wave)}, {price} an hour)"
     if not explanation.is_asked:
         what = f"With `--decision replacement`, {f'{new} would replace {nodes}' if count else f'{nodes} would leave'}"

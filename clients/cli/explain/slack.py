@@ -71,7 +71,7 @@ class SlackExplanation:
     @cached_property
     def _why_waiting(self) -> dict[str, str]:
         rows = self.answer.scale_up.waiting_placeholders
-        return {name: one.detail for one in rows for name in one.pods}
+        return {name: row.detail for row in rows for name in row.pods}
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the share of its node that a placeholder takes, 0 if it is on none."""
@@ -132,72 +132,71 @@ def _set_sentences(
     explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]
 ) -> Iterator[Sentence]:
     """Yield what a set of equal placeholders reserves, where, and what those without node wait for."""
-    price = sum(explanation.price(one) for one in rows)
+    price = sum(explanation.price(row) for row in rows)
     what = f"{counted(len(rows), 'placeholder')} of {_size(rows[0])} each, {_KINDS[rows[0].kind]}"
     yield led(Style.HEADLINE, name, f": {what}{_cost(explanation.costs, price)}.")
-    nodes = Counter(one.node for one in rows if one.node)
+    nodes = Counter(row.node for row in rows if row.node)
     for node, count in sorted(nodes.items()):
         yield Sentence(f"{count:,} on {node}", indent=2)
-    groups = Counter(_waits_for(explanation, one) for one in rows if not one.node)
+    groups = Counter(_waits_for(explanation, row) for row in rows if not row.node)
     for grows, count in sorted(groups.items()):
         yield Sentence(f"{count:,} {'waits' if count == 1 else 'wait'} {grows}", indent=2)
 
 
-def _waits_for(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> str:
+def _waits_for(explanation: SlackExplanation, placeholder: plan_pb2.Placeholder) -> str:
     """Return what a placeholder without a node waits for."""
-    group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
+    group, others = explanation.group_for(placeholder.name), explanation.groups_for_gang(placeholder)
     if group:
         return f"for a new node of {group}"
     if others:
         return f"for the rest of the gang, on new nodes of {others}"
-    return f"for room; {explanation.why_waiting(one.name) or _NO_GROWTH}"
+    return f"for room; {explanation.why_waiting(placeholder.name) or _NO_GROWTH}"
 
 
-def placeholder_sentences(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> Iterator[Sentence]:
+def placeholder_sentences(explanation: SlackExplanation, placeholder: plan_pb2.Placeholder) -> Iterator[Sentence]:
     """Yield the explanation of one placeholder, as sentences."""
     view = explanation.view
-    alike = sum(set_of(other) == set_of(one) for other in explanation.placeholders)
+    alike = sum(set_of(other) == set_of(placeholder) for other in explanation.placeholders)
     yield led(
         Style.HEADLINE,
-        f"Placeholder {one.name}",
-        f", one of {alike:,}: it keeps {_size(one)} free, {_KINDS[one.kind]}.",
+        f"Placeholder {placeholder.name}",
+        f", one of {alike:,}: it keeps {_size(placeholder)} free, {_KINDS[placeholder.kind]}.",
     )
-    if one.for_object:
-        yield Sentence(f"It is for {one.for_object}.")
-    if one.pool:
-        yield Sentence(f"The settings of pool {one.pool} ask for it.")
-    if one.is_in_gang:
+    if placeholder.for_object:
+        yield Sentence(f"It is for {placeholder.for_object}.")
+    if placeholder.pool:
+        yield Sentence(f"The settings of pool {placeholder.pool} ask for it.")
+    if placeholder.is_in_gang:
         yield Sentence("All placeholders of its gang are on nodes, or none is.")
-    if not one.node:
-        group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
+    if not placeholder.node:
+        group, others = explanation.group_for(placeholder.name), explanation.groups_for_gang(placeholder)
         if others and not group:
             grow = f"node group {others} grows for the rest of it"
             yield led(Style.WARNING, "It waits with its gang", f": a node has room for it, and {grow}.")
         elif group:
             yield led(Style.WARNING, "It waits for a new node", f": node group {group} grows for it.")
         else:
-            why = explanation.why_waiting(one.name) or _NO_GROWTH
+            why = explanation.why_waiting(placeholder.name) or _NO_GROWTH
             yield led(Style.WARNING, "It waits for room", f": no node has room for it; {why}.")
         return
-    beside_it = sum(other.node == one.node for other in explanation.placeholders) - 1
-    pods = len(view.pods_on(one.node))
-    group = view.nodes[one.node].node_group
+    beside_it = sum(other.node == placeholder.node for other in explanation.placeholders) - 1
+    pods = len(view.pods_on(placeholder.node))
+    group = view.nodes[placeholder.node].node_group
     of = f" of node group {group}" if group else ""
     beside = f"beside {counted(pods, 'pod')} and {counted(beside_it, 'other placeholder')}"
-    yield Sentence(f"It is on {one.node}{of}, {beside}.")
-    yield Sentence(
-        f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.costs, explanation.price(one))}."
-    )
-    if one.node in explanation.staying:
-        yield Sentence(f"Slack keeps {one.node}: without that node there is no room for it.")
-    elif any(entry.node == one.node for entry in going(explanation.answer)):
-        yield Sentence(f"It blocks nothing: {one.node} can go, as there is room for it elsewhere.")
+    yield Sentence(f"It is on {placeholder.node}{of}, {beside}.")
+    cost = _cost(explanation.costs, explanation.price(placeholder))
+    yield Sentence(f"It takes {percent(explanation.share(placeholder))} of that node{cost}.")
+    if placeholder.node in explanation.staying:
+        yield Sentence(f"Slack keeps {placeholder.node}: without that node there is no room for it.")
+    elif any(entry.node == placeholder.node for entry in going(explanation.answer)):
+        yield Sentence(f"It blocks nothing: {placeholder.node} can go, as there is room for it elsewhere.")
     else:
-        yield Sentence(f"It blocks nothing: {one.node} stays for another reason.")
+        yield Sentence(f"It blocks nothing: {placeholder.node} stays for another reason.")
 
 
-def _size(one: plan_pb2.Placeholder) -> str:
-    return f"{amount('cpu', one.cpu_milli)} and {named_amount('memory', one.memory_bytes)}"
+def _size(placeholder: plan_pb2.Placeholder) -> str:
+    return f"{amount('cpu', placeholder.cpu_milli)} and {named_amount('memory', placeholder.memory_bytes)}"
 
 
 def _cost(costs: Costs, price: float) -> str:

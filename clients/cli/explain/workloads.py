@@ -33,13 +33,13 @@ def kind_of(text: str) -> str:
     return next((kind for kind, names in KINDS.items() if text.lower() in names), "")
 
 
-def find_workload(view: ClusterView, asked: WorkloadName) -> WorkloadName | None:
+def find_workload(view: ClusterView, workload: WorkloadName) -> WorkloadName | None:
     """Return a workload with pods: the one that is named, or the one to which that belongs; None = there is none."""
     workloads = PodWorkloads(view)
-    if workloads.rows(asked):
-        return asked
-    owners = (one for one in view.snapshot.owners if (one.kind, one.namespace, one.name) == asked)
-    return next((top for one in owners if workloads.rows(top := top_of(one))), None)
+    if workloads.rows(workload):
+        return workload
+    owners = (owner for owner in view.snapshot.owners if (owner.kind, owner.namespace, owner.name) == workload)
+    return next((top for owner in owners if workloads.rows(top := top_of(owner))), None)
 
 
 def workload_names(view: ClusterView) -> list[str]:

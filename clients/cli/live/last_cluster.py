@@ -76,8 +76,8 @@ class Recorders:
 
     def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Record one round in each. Raises OSError."""
-        for one in self._recorders:
-            one.add(update, request, answer)
+        for recorder in self._recorders:
+            recorder.add(update, request, answer)
 
 
 def completed(

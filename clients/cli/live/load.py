@@ -81,9 +81,9 @@ def _label(text: str) -> tuple[str, str]:
 def _page(documents: list[dict[str, Any]]) -> AnswerPage:
     heads = ("burst", "pods", "scheduled", "at once", "median wait", "longest wait", "nodes before", "most", "after")
     cells = []
-    for one in documents:
-        waits = ["-" if one[key] is None else f"{one[key]:g} s" for key in ("medianWaitS", "longestWaitS")]
-        counts = [str(one[key]) for key in ("number", "pods", "scheduled", "atOnce")]
-        nodes = [str(one[key]) for key in ("nodesBefore", "nodesMost", "nodesAfter")]
+    for document in documents:
+        waits = ["-" if document[key] is None else f"{document[key]:g} s" for key in ("medianWaitS", "longestWaitS")]
+        counts = [str(document[key]) for key in ("number", "pods", "scheduled", "atOnce")]
+        nodes = [str(document[key]) for key in ("nodesBefore", "nodesMost", "nodesAfter")]
         cells.append((*counts, *waits, *nodes))
     return AnswerPage("Load", (Table("", heads, rows(cells)),))

@@ -42,6 +42,6 @@ def import_prices(cloud: PricedCloud, files: Sequence[Path], region: str = "") -
     rows = of_region(found, region)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(HEADER)
-    for one in rows:
-        writer.writerow((one.type, one.zone, one.lifecycle, f"{one.price:g}", one.currency))
-    note(f"{counted(len(rows), 'price')} of {counted(len({one.type for one in rows}), 'instance type')}")
+    for row in rows:
+        writer.writerow((row.type, row.zone, row.lifecycle, f"{row.price:g}", row.currency))
+    note(f"{counted(len(rows), 'price')} of {counted(len({row.type for row in rows}), 'instance type')}")

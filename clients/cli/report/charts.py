@@ -186,7 +186,7 @@ def gang_charts(results: Sequence[Json]) -> list[Chart]:
     figure, parts = PlotFigure(), []
     for number, result in enumerate(results):
         name, gangs, summary = result["settings"]["name"], result.get("gangs") or [], result["summary"]
-        marks = ((shown_time(one["whole"]), round(one["whole"] - one["since"], 3), one["gang"]) for one in gangs)
+        marks = ((shown_time(gang["whole"]), round(gang["whole"] - gang["since"], 3), gang["gang"]) for gang in gangs)
         figure.add_marks(name, marks, color=COLORS[number % len(COLORS)])
         times = summary["timeToFullGangS"]
         whole = counted(summary["gangsWhole"], "gang")
@@ -295,12 +295,12 @@ def _drain_chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
         x: list[float | None] = []
         y: list[int | None] = []
         text: list[str] = []
-        for line, one in enumerate(drains):
-            begin_s, end_s = _moments(one, result)[number : number + 2]
+        for line, drain in enumerate(drains):
+            begin_s, end_s = _moments(drain, result)[number : number + 2]
             if end_s > begin_s:
-                x += [begin_s - one["tainted"], end_s - one["tainted"], None]
+                x += [begin_s - drain["tainted"], end_s - drain["tainted"], None]
                 y += [line, line, None]
-                hover = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
+                hover = f"{drain['node']}, {shown_time(drain['tainted'])}: {name}, {duration(end_s - begin_s)}"
                 text += [hover] * 3
         style = {"color": color, "width": 6}
         figure.add_scatter(x=x, y=y, text=text, name=name, mode="lines", line=style, hovertemplate=HOVER)

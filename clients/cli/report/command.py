@@ -159,15 +159,15 @@ def over_time(options: CommandOptions, from_start: bool = False) -> AnswerPage:
     histories = [read_history(path, prices, labels, options.max_input_bytes) for path in options.files]
     if len(histories) == 1 and histories[0].round_count <= 1:
         return planned(options)
-    for path, one in zip(options.files, histories, strict=True):
-        if not one.round_count:
+    for path, history in zip(options.files, histories, strict=True):
+        if not history.round_count:
             raise UsageError(f"{path}: this recording has no rounds; record with `trimtab record`")
-    results = [one.result for one in histories]
-    if len({one["settings"]["name"] for one in results}) < len(results):
+    results = [history.result for history in histories]
+    if len({result["settings"]["name"] for result in results}) < len(results):
         for path, result in zip(options.files, results, strict=True):
             result["settings"]["name"] = str(path)
-    names = [one["settings"]["name"] for one in results]
-    rounds = "; ".join(_rounds_text(one, len(results) > 1) for one in results)
+    names = [result["settings"]["name"] for result in results]
+    rounds = "; ".join(_rounds_text(result, len(results) > 1) for result in results)
     last = _last_blocks(_last_answer(options, histories[0])) if len(histories) == 1 else ()
     return AnswerPage(
         f"Recording: {', '.join(names)}",
@@ -177,7 +177,7 @@ def over_time(options: CommandOptions, from_start: bool = False) -> AnswerPage:
             *charts(results, from_start=from_start),
             *drain_charts(results),
             *last,
-            *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
+            *(table for name, result in zip(names, results, strict=True) for table in drain_tables(name, result)),
             *_named_decisions(results),
         ),
     )
@@ -266,7 +266,7 @@ def simulated(document: Json, from_start: bool = False) -> AnswerPage:
 
 def _figures(results: Sequence[Json], shown: Sequence[str]) -> Table:
     """Return the figures of simulations, with a warning if they had different loads."""
-    subjects = sorted({subject(one) for one in results})
+    subjects = sorted({subject(result) for result in results})
     loads = f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
     more = f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
     return figures_table(results, f"{loads}{more if len(results) > MOST_COLUMNS else ''}".strip())
@@ -278,13 +278,13 @@ def _shown(results: Sequence[Json], document: Json) -> Sequence[Json]:
         return results
     found = document["recommendation"]
     names = list(dict.fromkeys([*filter(None, [found["recommended"]]), *found["curve"]]))[:MOST_COLUMNS]
-    return [one for one in results if one["settings"]["name"] in names]
+    return [result for result in results if result["settings"]["name"] in names]
 
 
 def _without_limits(results: Sequence[Json]) -> Json:
     """Return what is recommended if there are no limits."""
-    found = recommend([one["summary"] for one in results], ())
-    return as_document(found, [one["settings"]["name"] for one in results], ())
+    found = recommend([result["summary"] for result in results], ())
+    return as_document(found, [result["settings"]["name"] for result in results], ())
 
 
 def _curve(document: Json) -> list[Chart]:
@@ -343,15 +343,15 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
     if recommended is not None and recommended["limits"]:
         limits, name = ", ".join(recommended["limits"]), recommended["recommended"]
         return f"{name} is the cheapest that keeps {limits}." if name else f"No settings keep {limits}."
-    priced = all(one["summary"]["money"] for one in results)
+    priced = all(result["summary"]["money"] for result in results)
     key = "money" if priced else "nodeHours"
-    best = min(results, key=lambda one: one["summary"][key])["summary"]
+    best = min(results, key=lambda result: result["summary"][key])["summary"]
     amount = f"cost {money(best['money'])}" if priced else f"{best['nodeHours']:,.0f} node-hours"
     waits = f"99 % of pods are scheduled within {best['timeToScheduleS']['p99']:,.0f} s"
     if len(results) == 1:
         return f"{amount[0].upper()}{amount[1:]}; {waits}; {counted(best['evictions'], 'eviction')}."
-    name = next(one["settings"]["name"] for one in results if one["summary"] is best)
-    worst = max(one["summary"][key] for one in results)
+    name = next(result["settings"]["name"] for result in results if result["summary"] is best)
+    worst = max(result["summary"][key] for result in results)
     less = f", {100 - 100 * best[key] / worst:.1f} % less than the most expensive" if worst else ""
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 

@@ -42,11 +42,11 @@ from trimtab.v1 import snapshot_pb2 as pb
 ANY: Final = "any"
 
 
-def _limits(asked: RightsizeOptions) -> SizingLimits:
+def _limits(options: RightsizeOptions) -> SizingLimits:
     """Return the limits of pools. Errors: UsageError."""
-    if asked.max_nodes and asked.min_nodes > asked.max_nodes:
-        raise UsageError(f"--min-nodes {asked.min_nodes} and --max-nodes {asked.max_nodes} exclude each other")
-    return SizingLimits(read_headroom(asked.headroom), asked.max_pools, asked.min_nodes, asked.max_nodes)
+    if options.max_nodes and options.min_nodes > options.max_nodes:
+        raise UsageError(f"--min-nodes {options.min_nodes} and --max-nodes {options.max_nodes} exclude each other")
+    return SizingLimits(read_headroom(options.headroom), options.max_pools, options.min_nodes, options.max_nodes)
 
 
 def _capacity_types(text: str) -> set[str]:
@@ -128,5 +128,5 @@ def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOpti
     prices = node_prices(ClusterView(snapshot), offers.prices(given))
     workers = set(empty.workers)
     known = [price.per_hour for node, price in sorted(prices.items()) if node in workers]
-    types = sum(1 for one in workers if one not in prices)
+    types = sum(1 for worker in workers if worker not in prices)
     return NowCosts(len(workers), sum(known), types)

@@ -111,7 +111,7 @@ def profiles_of(snapshot: pb.ClusterSnapshot, workers: Iterable[str]) -> list[Pr
         node = view.nodes[name]
         labels = tuple(sorted((key, value) for key, value in view.labels(node.label_set).items() if key in own))
         counts[labels, _lasting_taints(view, node)] += 1
-    ordered = sorted(counts, key=lambda one: (-counts[one], one)) or [((), ())]
+    ordered = sorted(counts, key=lambda count: (-counts[count], count)) or [((), ())]
     taken: set[str] = set()
     return [_named(labels, taints, taken) for labels, taints in ordered]
 

@@ -293,35 +293,35 @@ class Sizer:
         ]
         return Sizing(groups, {pod: why for pod, why in unplaced.items() if pod in self._empty.pods})
 
-    def _exact(self, found: Sizing) -> Sizing:
+    def _exact(self, sizing: Sizing) -> Sizing:
         """Return the cheapest sizing of a few pods by their requests alone, if a plan confirms it and it is cheaper."""
-        requests = [self._empty.requests[pod] for pod in sorted(self._empty.pods - found.unplaced.keys())]
+        requests = [self._empty.requests[pod] for pod in sorted(self._empty.pods - sizing.unplaced.keys())]
         amounts = {name: self._limits.headroom.left(one.offer.allocatable) for name, one in self._machines.items()}
         bins = [
             Bin(name, self._machines[name].price, counted_amounts(of_machine)) for name, of_machine in amounts.items()
         ]
         sizes = least_bins(bins, requests) or {}
         price = sum(self._machines[name].price * size for name, size in sizes.items())
-        if not sizes or price >= found.price - SMALLEST_SAVING:
-            return found
+        if not sizes or price >= sizing.price - SMALLEST_SAVING:
+            return sizing
         groups = [self._machines[name].node_group(size, amounts[name]) for name, size in sizes.items()]
         exact = self._read(self._planner.plan(self._empty.with_groups(groups), self._request).scale_up)
-        return min(found, exact, key=_rank)
+        return min(sizing, exact, key=_rank)
 
-    def _fewer_pools(self, found: Sizing, most: int) -> Sizing:
+    def _fewer_pools(self, sizing: Sizing, most: int) -> Sizing:
         """Return the best sizing with at most `most` pools that was found."""
         if comb(len(self._pools), min(most, len(self._pools))) <= MOST_PLANS:
             return min((self._planned(frozenset(one)) for one in combinations(self._pools, most)), key=_rank)
-        chosen = frozenset(found.pools)
+        chosen = frozenset(sizing.pools)
         while len(chosen) > most:
-            prices = {pool: _price_of(found, pool) for pool in chosen}
+            prices = {pool: _price_of(sizing, pool) for pool in chosen}
             going = sorted(chosen, key=lambda pool: (prices[pool], pool))[:MOST_REPAIRS]
-            found = min((self._planned(chosen - {pool}) for pool in going), key=_rank)
+            sizing = min((self._planned(chosen - {pool}) for pool in going), key=_rank)
             tried = [chosen - {pool} for pool in going]
-            chosen = next(one for one in tried if self._tried[one] is found)
-        return self._exchanged(found, chosen)
+            chosen = next(one for one in tried if self._tried[one] is sizing)
+        return self._exchanged(sizing, chosen)
 
-    def _exchanged(self, found: Sizing, chosen: frozenset[str]) -> Sizing:
+    def _exchanged(self, sizing: Sizing, chosen: frozenset[str]) -> Sizing:
         """Return the best sizing after exchanges of one pool for another."""
         improved = True
         while improved and len(self._tried) < MOST_PLANS:
@@ -330,10 +330,10 @@ class Sizer:
                 if len(self._tried) >= MOST_PLANS:
                     break
                 tried = self._planned(chosen - {pool} | {other})
-                if tried.rank < found.rank:
-                    found, chosen, improved = tried, chosen - {pool} | {other}, True
+                if tried.rank < sizing.rank:
+                    sizing, chosen, improved = tried, chosen - {pool} | {other}, True
                     break
-        return found
+        return sizing
 
     def _promising(self, chosen: Collection[str]) -> list[str]:
         """Return other pools, the cheapest for what the pods together request first."""
@@ -343,37 +343,37 @@ class Sizer:
             key=lambda pool: (min(_price_for(one, total) for one in self._machines.values() if one.pool == pool), pool),
         )
 
-    def _filled(self, found: Sizing) -> Sizing:
+    def _filled(self, sizing: Sizing) -> Sizing:
         """Return a sizing in which each pool has the least number of nodes."""
         least, pools = self._limits.min_nodes, frozenset(self._pools)
-        while any(_count_of(found, pool) < least for pool in found.pools) and len(self._tried) < MOST_PLANS:
-            options = [pools - {pool} for pool in found.pools if len(pools) > 1]
-            best = min(options, key=lambda one: _raised(self._planned(one), least).rank, default=pools)
-            if _raised(self._planned(best), least).rank >= _raised(found, least).rank:
+        while any(_count_of(sizing, pool) < least for pool in sizing.pools) and len(self._tried) < MOST_PLANS:
+            options = [pools - {pool} for pool in sizing.pools if len(pools) > 1]
+            best = min(options, key=lambda option: _raised(self._planned(option), least).rank, default=pools)
+            if _raised(self._planned(best), least).rank >= _raised(sizing, least).rank:
                 break
-            found, pools = self._planned(best), best
-        return _raised(found, least)
+            sizing, pools = self._planned(best), best
+        return _raised(sizing, least)
 
-    def _verified(self, found: Sizing) -> Sizing:
+    def _verified(self, sizing: Sizing) -> Sizing:
         """Plan the pods onto the written groups. If some find no place there, add nodes of the groups where they do."""
         for _ in range(MOST_REPAIRS):
-            sizes = {group.machine.group: group.node_count for group in found.groups}
+            sizes = {group.machine.group: group.node_count for group in sizing.groups}
             again = self._onto(sizes)
-            lost = again.unplaced.keys() - found.unplaced.keys()
+            lost = again.unplaced.keys() - sizing.unplaced.keys()
             if not lost:
-                return found._replace(is_verified=True)
+                return sizing._replace(is_verified=True)
             more = self._onto({name: size + len(lost) for name, size in sizes.items()})
-            if more.unplaced.keys() - found.unplaced.keys():
+            if more.unplaced.keys() - sizing.unplaced.keys():
                 break
             larger = {group.machine.group: group for group in more.groups}
-            found = found._replace(
+            sizing = sizing._replace(
                 groups=[
                     larger[name] if name in larger and larger[name].node_count > group.node_count else group
-                    for group in found.groups
+                    for group in sizing.groups
                     for name in (group.machine.group,)
                 ]
             )
-        return found
+        return sizing
 
     def _onto(self, sizes: Mapping[str, int]) -> Sizing:
         """Return the sizing with at most so many nodes of each group, as the written objects have them."""
@@ -400,31 +400,31 @@ def _request(empty: EmptyCluster, limits: SizingLimits, pools: Iterable[str], no
     return request
 
 
-def _raised(found: Sizing, least: int) -> Sizing:
+def _raised(sizing: Sizing, least: int) -> Sizing:
     """Return a sizing in which each pool has at least so many nodes: more of its first group."""
     groups: list[SizedGroup] = []
     seen: set[str] = set()
-    for group in found.groups:
-        missing = least - _count_of(found, group.machine.pool) if group.machine.pool not in seen else 0
+    for group in sizing.groups:
+        missing = least - _count_of(sizing, group.machine.pool) if group.machine.pool not in seen else 0
         seen.add(group.machine.pool)
         groups.append(group._replace(more=group.more + max(missing, 0)))
-    return found._replace(groups=groups)
+    return sizing._replace(groups=groups)
 
 
-def _reason(one: plan_pb2.Shortfall) -> str:
-    return one.detail or "no machine of the list takes it"
+def _reason(shortfall: plan_pb2.Shortfall) -> str:
+    return shortfall.detail or "no machine of the list takes it"
 
 
-def _rank(one: Sizing) -> tuple[int, float, int, list[str]]:
-    return one.rank
+def _rank(sizing: Sizing) -> tuple[int, float, int, list[str]]:
+    return sizing.rank
 
 
-def _price_of(found: Sizing, pool: str) -> float:
-    return sum(group.price for group in found.groups if group.machine.pool == pool)
+def _price_of(sizing: Sizing, pool: str) -> float:
+    return sum(group.price for group in sizing.groups if group.machine.pool == pool)
 
 
-def _count_of(found: Sizing, pool: str) -> int:
-    return sum(group.node_count for group in found.groups if group.machine.pool == pool)
+def _count_of(sizing: Sizing, pool: str) -> int:
+    return sum(group.node_count for group in sizing.groups if group.machine.pool == pool)
 
 
 def _price_for(machine: MachineChoice, total: Mapping[str, int]) -> float:

@@ -88,7 +88,7 @@ def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
     """
     hidden: set[int] = set()
     for first, count, keys in _PARTS:
-        if not any(one["summary"].get(key) for one in results for key in keys):
+        if not any(result["summary"].get(key) for result in results for key in keys):
             hidden |= set(range(_NAMES.index(first), _NAMES.index(first) + count))
     shown = [row for number, row in enumerate(FIGURES) if number not in hidden]
     return [(name, texts) for name, text in shown if (texts := _texts(text, results))]
@@ -97,7 +97,7 @@ def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
 def _texts(text: Callable[[Summary], str], results: Sequence[dict[str, Any]]) -> list[str]:
     """Return a figure of each result; none if one of them does not have it."""
     try:
-        return [text(one["summary"]) for one in results]
+        return [text(result["summary"]) for result in results]
     except KeyError:
         return []
 
@@ -123,7 +123,7 @@ def subject(result: dict[str, Any]) -> str:
 
 def recommendation(results: Sequence[dict[str, Any]], found: Recommendation) -> Iterator[Block]:
     """Yield the recommended settings with the reason, and the trade-off curve, a line for each of its settings."""
-    names = [one["settings"]["name"] for one in results]
+    names = [result["settings"]["name"] for result in results]
     if found.best is None:
         yield Sentence("No settings keep all limits.", Style.HEADLINE)
         yield from (Sentence(f"{name}: {_broken(found, results, index)}", indent=2) for index, name in enumerate(names))
@@ -140,15 +140,15 @@ def recommendation(results: Sequence[dict[str, Any]], found: Recommendation) -> 
     yield without_empty_columns(Table("Trade-off", columns, rows(lines), note, sentences=columns))
 
 
-def _cost(result: dict[str, Any], found: Recommendation) -> float:
-    return LIMITED[found.cost].of(result["summary"])
+def _cost(result: dict[str, Any], recommendation: Recommendation) -> float:
+    return LIMITED[recommendation.cost].of(result["summary"])
 
 
-def _point(result: dict[str, Any], found: Recommendation) -> str:
+def _point(result: dict[str, Any], recommendation: Recommendation) -> str:
     """Return the two figures of a point of the curve."""
-    cost = _cost(result, found)
-    amount = money(cost) if found.cost == "money" else f"{cost:,.1f} node-hours"
-    return f"{amount}, {found.by} {_value(found.by, result)}"
+    cost = _cost(result, recommendation)
+    amount = money(cost) if recommendation.cost == "money" else f"{cost:,.1f} node-hours"
+    return f"{amount}, {recommendation.by} {_value(recommendation.by, result)}"
 
 
 def _value(figure: str, result: dict[str, Any]) -> str:
@@ -156,7 +156,7 @@ def _value(figure: str, result: dict[str, Any]) -> str:
     return duration(value) if LIMITED[figure].unit else f"{value:,g}"
 
 
-def _broken(found: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
+def _broken(recommendation: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
     """Return which limits a result violates, with its values."""
-    texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in found.broken[index]]
+    texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in recommendation.broken[index]]
     return "; ".join(texts)

@@ -66,11 +66,11 @@ class DetailsScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def _sentence(one: Sentence) -> Padding:
+def _sentence(sentence: Sentence) -> Padding:
     """Return a sentence that no text of the input styles."""
-    lead, text = (one.lead, one.text) if one.lead else (one.text, "")
-    style = str(one.style) or ("bold" if one.lead else "")
-    return Padding(Text.assemble((visible(lead), style), visible(text)), (0, 0, 0, one.indent), expand=False)
+    lead, text = (sentence.lead, sentence.text) if sentence.lead else (sentence.text, "")
+    style = str(sentence.style) or ("bold" if sentence.lead else "")
+    return Padding(Text.assemble((visible(lead), style), visible(text)), (0, 0, 0, sentence.indent), expand=False)
 
 
 class RowTable(DataTable[Text], inherit_bindings=False):
@@ -228,8 +228,8 @@ class TopApp(App[None]):
         first += [(f"  plan of {screen.moment}", ""), *((f"  {visible(text)}", "yellow") for text in remarks if text)]
         is_wide = self.size.width >= WIDE
         money = "   ".join(
-            f"{one.title}: {one.value}{f', {one.detail}' if one.detail and is_wide else ''}"
-            for one in screen.figures.figures
+            f"{figure.title}: {figure.value}{f', {figure.detail}' if figure.detail and is_wide else ''}"
+            for figure in screen.figures.figures
         )
         lines = [Text.assemble(*first), Text(money, "bold"), Text("  ".join(screen.facts))]
         for line in lines:
@@ -275,7 +275,7 @@ class TopApp(App[None]):
     def action_sort(self, key: str) -> None:
         """Sort by a column; by the same one again, the other way round."""
         if self.picture is not None:
-            columns = [one for one in SORT_KEYS[key] if one in self.table.columns]
+            columns = [sort_key for sort_key in SORT_KEYS[key] if sort_key in self.table.columns]
             self._sort(columns[0] if columns else "")
 
     def on_data_table_header_selected(self, message: RowTable.HeaderSelected) -> None:

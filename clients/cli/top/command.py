@@ -32,7 +32,7 @@ from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 
 
-def top(given: CommandOptions, asked: TopOptions) -> None:
+def top(options: CommandOptions, asked: TopOptions) -> None:
     """Show the source. given : its files, contexts, settings, prices and planner. Errors: those of commands."""
     if asked.output.form != "table":
         raise UsageError("-o json and yaml are for --status; the screen is text, and /page.json of --web is JSON")
@@ -46,7 +46,7 @@ def top(given: CommandOptions, asked: TopOptions) -> None:
     elif not is_once:
         require_extra("top", "the live screen of trimtab top, without --once,")
     configure_logging("warning" if asked.web else "critical", terminal_format())
-    with cluster_failures(), _feed(given, asked, is_once=is_once and not asked.web) as feed:
+    with cluster_failures(), _feed(options, asked, is_once=is_once and not asked.web) as feed:
         if asked.web:
             _serve(feed, asked)
         elif is_once:
@@ -55,7 +55,7 @@ def top(given: CommandOptions, asked: TopOptions) -> None:
             _show(feed)
 
 
-def _serve(feed: Feed, asked: TopOptions) -> None:
+def _serve(feed: Feed, options: TopOptions) -> None:
     """Serve a feed as a page until SIGTERM or SIGINT; on the network for callers with a certificate of the CA."""
     from trimtab.clients.cli.top.web import LastPicture, WebPort
 
@@ -63,9 +63,9 @@ def _serve(feed: Feed, asked: TopOptions) -> None:
     security = PortSecurity(
         cert=ours.tls_cert,
         key=ours.tls_key,
-        client_ca=None if asked.allow_anonymous_on_network or ours.tls_cert is None else ours.tls_ca,
-        allow_plaintext=asked.allow_plaintext_on_network,
-        allow_anonymous=asked.allow_anonymous_on_network,
+        client_ca=None if options.allow_anonymous_on_network or ours.tls_cert is None else ours.tls_ca,
+        allow_plaintext=options.allow_plaintext_on_network,
+        allow_anonymous=options.allow_anonymous_on_network,
     )
     last, stopped, stopping = LastPicture(), threading.Event(), Stopping()
 
@@ -75,10 +75,10 @@ def _serve(feed: Feed, asked: TopOptions) -> None:
 
     with stopping.on_signals(), ExitStack() as stack:
         try:
-            access = open_access(asked.policy, "", None, _no_review)
-            port = stack.enter_context(WebPort(asked.web, last, security, access))
+            access = open_access(options.policy, "", None, _no_review)
+            port = stack.enter_context(WebPort(options.web, last, security, access))
         except (ValueError, OSError) as error:
-            raise UsageError(f"--web {asked.web}: {error}") from None
+            raise UsageError(f"--web {options.web}: {error}") from None
         note(f"the page is at {'https' if security.has_tls else 'http'}://{port.address}")
         with stopping.loop(stop, stop):
             feed.run(last)
@@ -135,26 +135,26 @@ def _feed(given: CommandOptions, options: TopOptions, *, is_once: bool) -> Itera
         yield recorded or StillFeed(_picture(given))
 
 
-def _recorded_feed(given: CommandOptions) -> RecordedFeed | None:
+def _recorded_feed(options: CommandOptions) -> RecordedFeed | None:
     """Return the feed of a recording with rounds; None = it is something else."""
-    if len(given.files) != 1 or given.files[0] == STANDARD_INPUT or not given.files[0].is_file():
+    if len(options.files) != 1 or options.files[0] == STANDARD_INPUT or not options.files[0].is_file():
         return None
-    with given.files[0].open("rb") as file:
+    with options.files[0].open("rb") as file:
         if not is_recording(file.read(4)):
             return None
-    rounds = read_recording(given.files[0], given.max_input_bytes)
-    labels, prices = read_labels(given.group_by), given.prices_of_file
-    return RecordedFeed(given.files[0], rounds, prices, labels) if rounds else None
+    rounds = read_recording(options.files[0], options.max_input_bytes)
+    labels, prices = read_labels(options.group_by), options.prices_of_file
+    return RecordedFeed(options.files[0], rounds, prices, labels) if rounds else None
 
 
-def _picture(given: CommandOptions) -> Picture:
+def _picture(options: CommandOptions) -> Picture:
     """Plan once: for files, or for a live cluster that is read once."""
-    if not given.files and not given.contexts and given.kubeconfig is None and not given.named:
-        given = replace(given, contexts=("",))
-    asked = given.ask()
+    if not options.files and not options.contexts and options.kubeconfig is None and not options.named:
+        options = replace(options, contexts=("",))
+    asked = options.ask()
     # All reasons of all nodes, for their details: that takes no longer.
     asked.request.explain_nodes.extend(asked.view.nodes)
-    with open_planner(given.planner, given.settings) as planner:
+    with open_planner(options.planner, options.settings) as planner:
         answer = asked.plan(planner)
-    (cluster,) = given.clusters
+    (cluster,) = options.clusters
     return Picture(answer, None, cluster.name)

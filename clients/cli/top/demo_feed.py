@@ -75,7 +75,7 @@ class _PictureDisplay(Screen):
 
     def show(self, *blocks: Block) -> None:
         """Keep a remark for the next pictures."""
-        self._remark = " ".join(plain_text(one) for one in blocks if isinstance(one, Sentence))
+        self._remark = " ".join(plain_text(block) for block in blocks if isinstance(block, Sentence))
 
     def first(self, request: plan_pb2.PlanRequest, answer: PlanAnswer) -> None:
         """Nothing: the first picture says it."""

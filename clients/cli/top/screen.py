@@ -170,7 +170,7 @@ def _shares(nodes: Sequence[_ShownNode]) -> tuple[str, ...]:
     """Return what is requested of cpu and of memory on some nodes, in per cent."""
     found = []
     for at in range(len(_SHARES)):
-        part, whole = (sum(one.amounts[at][which] for one in nodes) for which in (0, 1))
+        part, whole = (sum(node.amounts[at][which] for node in nodes) for which in (0, 1))
         found.append(percent(part / whole if whole else 0.0))
     return tuple(found)
 
@@ -180,7 +180,7 @@ def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, *, is_moving: bool)
     state = NodeState.MOVING if is_moving else _STATES[verdict.fate]
     name, view = verdict.node, answer.view
     has, free = view.allocatable(name), view.free(name)
-    amounts = tuple((has.get(one, 0) - free.get(one, 0), has.get(one, 0)) for one in _SHARES)
+    amounts = tuple((has.get(share, 0) - free.get(share, 0), has.get(share, 0)) for share in _SHARES)
     return _ShownNode(name, view.nodes[name].node_group, amounts, price, state)
 
 
@@ -212,13 +212,13 @@ def _groups(answer: PlanAnswer, nodes: Iterable[_ShownNode]) -> Table:
     members: dict[str, list[_ShownNode]] = {group: [] for group in answer.view.groups}
     for node in nodes:
         members.setdefault(node.group, []).append(node)
-    added = {one.node_group: one.new_size - one.current_size for one in answer.response.scale_up.splits}
+    added = {split.node_group: split.new_size - split.current_size for split in answer.response.scale_up.splits}
     goes = (NodeState.MOVING, NodeState.NOW, NodeState.LATER)
     lines = []
     for group in sorted(members, key=lambda group: (not group, group)):
-        price = sum(one.price or 0.0 for one in members[group])
+        price = sum(member.price or 0.0 for member in members[group])
         row = answer.view.groups.get(group)
-        counts = len(members[group]), sum(one.state in goes for one in members[group]), added.get(group, 0)
+        counts = len(members[group]), sum(member.state in goes for member in members[group]), added.get(group, 0)
         limits = ("", "") if row is None else (f"{row.min_size:,}", maximum(row.max_size))
         sizes = (f"{counts[0]:,}", *(f"{count:,}" if count else "" for count in counts[1:]), *limits)
         lines.append((group or UNGROUPED, *sizes, *_shares(members[group]), money(price) if price else ""))

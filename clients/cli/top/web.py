@@ -88,7 +88,7 @@ class LastPicture:
 
 def _named(view: ClusterView, shown: str) -> str:
     """Return the name of the node that the page shows so."""
-    return shown if shown in view.nodes else next((one for one in view.nodes if visible(one) == shown), "")
+    return shown if shown in view.nodes else next((node for node in view.nodes if visible(node) == shown), "")
 
 
 class WebPort:

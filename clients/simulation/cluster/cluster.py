@@ -234,25 +234,25 @@ class SimulatedCluster:
                 raise NotFoundError(f"CapacityBuffer {buffer.key} does not exist")
             self._buffers[buffer.key] = self._buffers[buffer.key]._replace(status=dict(status))
 
-    def put_capacity_request(self, one: KnownCapacityRequest) -> None:
+    def put_capacity_request(self, request: KnownCapacityRequest) -> None:
         """Create or replace a ProvisioningRequest, as its user does."""
-        with self.transaction("put_capacity_request", one.key) as state:
-            state.put(request_object(one))
+        with self.transaction("put_capacity_request", request.key) as state:
+            state.put(request_object(request))
 
     def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
         """Return all ProvisioningRequests."""
         with self.transaction("capacity_requests") as state:
             return [known_request(item) for _, item in sorted(state.others.items()) if item["kind"] == REQUEST]
 
-    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+    def write_capacity_conditions(self, request: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
         """Write the conditions of a ProvisioningRequest that has not changed since it was read."""
-        with self.transaction("write_capacity_conditions", one.key) as state:
-            item = state.others.get(f"{REQUEST}/{one.key}")
+        with self.transaction("write_capacity_conditions", request.key) as state:
+            item = state.others.get(f"{REQUEST}/{request.key}")
             if item is None:
-                raise NotFoundError(f"ProvisioningRequest {one.key} does not exist")
+                raise NotFoundError(f"ProvisioningRequest {request.key} does not exist")
             stored = known_request(item)
-            if (stored.uid, stored.resource_version) != (one.uid, one.resource_version):
-                raise ConflictError(f"ProvisioningRequest {one.key} has changed")
+            if (stored.uid, stored.resource_version) != (request.uid, request.resource_version):
+                raise ConflictError(f"ProvisioningRequest {request.key} has changed")
             state.put(with_conditions(item, conditions))
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
@@ -372,7 +372,7 @@ def _read_view(info: NodeInfo) -> NodeView:
         taints=tuple(taints),
         gpu=gpu,
         deletion_delayed=delayed,
-        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions),
+        ready=any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions),
         created_ms=parse_time_ms(metadata.get("creationTimestamp")),
         instance_type=instance_type(metadata.get("labels")),
         capacity=node_quantities(status.get("capacity")),
@@ -397,16 +397,16 @@ def known_request(item: Object) -> KnownCapacityRequest:
     )
 
 
-def request_object(one: KnownCapacityRequest) -> Object:
+def request_object(request: KnownCapacityRequest) -> Object:
     """Return the object of a request, without pods."""
     metadata = {
-        "namespace": one.namespace,
-        "name": one.name,
-        "uid": one.uid,
-        "generation": one.generation,
-        "resourceVersion": one.resource_version,
+        "namespace": request.namespace,
+        "name": request.name,
+        "uid": request.uid,
+        "generation": request.generation,
+        "resourceVersion": request.resource_version,
     }
-    status = {"conditions": [dict(each) for each in one.conditions]}
+    status = {"conditions": [dict(each) for each in request.conditions]}
     return {
         "apiVersion": "autoscaling.x-k8s.io/v1",
         "kind": REQUEST,
@@ -419,5 +419,5 @@ def request_object(one: KnownCapacityRequest) -> Object:
 def with_conditions(item: Object, conditions: Sequence[Mapping[str, Any]]) -> Object:
     """Return a request with all its conditions replaced, in its next version."""
     version = str(int(item["metadata"].get("resourceVersion") or "0") + 1)
-    status = {**(item.get("status") or {}), "conditions": [dict(one) for one in conditions]}
+    status = {**(item.get("status") or {}), "conditions": [dict(condition) for condition in conditions]}
     return {**item, "metadata": {**item["metadata"], "resourceVersion": version}, "status": status}

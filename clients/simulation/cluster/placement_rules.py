@@ -125,9 +125,9 @@ def rules_of(pod: SimulatedPod, default_spread: bool = True) -> Rules:
 def _affinities(terms: Mapping[str, Any] | None, namespace: str) -> tuple[RequiredAffinity, ...]:
     return tuple(
         RequiredAffinity(
-            _term(one.get("labelSelector"), frozenset(one.get("namespaces") or (namespace,))), one["topologyKey"]
+            _term(term.get("labelSelector"), frozenset(term.get("namespaces") or (namespace,))), term["topologyKey"]
         )
-        for one in (terms or {}).get(_REQUIRED) or ()
+        for term in (terms or {}).get(_REQUIRED) or ()
     )
 
 

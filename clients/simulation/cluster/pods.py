@@ -218,9 +218,9 @@ def _shape(spec: Object) -> tuple[dict[str, int], frozenset[tuple[str, str, int]
 def _claims(volumes: Iterable[Mapping[str, Any]], pod: str) -> tuple[str, ...]:
     """Return the names of the claims that a pod of that name mounts, those made for it alone too."""
     return tuple(
-        one["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in one else f"{pod}-{one['name']}"
-        for one in volumes
-        if one.get("persistentVolumeClaim") or one.get("ephemeral")
+        volume["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in volume else f"{pod}-{volume['name']}"
+        for volume in volumes
+        if volume.get("persistentVolumeClaim") or volume.get("ephemeral")
     )
 
 

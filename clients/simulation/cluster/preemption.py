@@ -63,15 +63,15 @@ def best_candidate(candidates: Iterable[Candidate]) -> Candidate | None:
     return min(candidates, key=_rank, default=None)
 
 
-def _rank(one: Candidate) -> tuple[int, int, int, int, int, str]:
+def _rank(candidate: Candidate) -> tuple[int, int, int, int, int, str]:
     """Return the criteria in their order, smaller is better."""
-    if not one.victims:
-        return 0, -PRIORITY_OFFSET, 0, 0, 0, one.node.name
-    priorities = [priority_of(pod) for pod in one.victims]
+    if not candidate.victims:
+        return 0, -PRIORITY_OFFSET, 0, 0, 0, candidate.node.name
+    priorities = [priority_of(pod) for pod in candidate.victims]
     highest = max(priorities)
-    earliest = min(_start_ms(pod) for pod in one.victims if priority_of(pod) == highest)
+    earliest = min(_start_ms(pod) for pod in candidate.victims if priority_of(pod) == highest)
     total = sum(priority + PRIORITY_OFFSET for priority in priorities)
-    return one.violations, highest, total, len(one.victims), -earliest, one.node.name
+    return candidate.violations, highest, total, len(candidate.victims), -earliest, candidate.node.name
 
 
 def _by_violation(pods: Sequence[SimulatedPod], budgets: BudgetIndex) -> tuple[list[SimulatedPod], list[SimulatedPod]]:

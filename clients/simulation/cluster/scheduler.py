@@ -363,8 +363,8 @@ class KubeScheduler:
         score: Scores = np.floor(MOST_SCORE * (raw - least) / (most - least))
         return score
 
-    def _attraction(self, one: PreferredAffinity, counts: Column, slots: Column) -> Scores:
-        sums: Scores = one.weight * self._columns.sums(counts, one.key)[slots].astype(np.float64)
+    def _attraction(self, affinity: PreferredAffinity, counts: Column, slots: Column) -> Scores:
+        sums: Scores = affinity.weight * self._columns.sums(counts, affinity.key)[slots].astype(np.float64)
         return sums
 
     def _spread_score(self, spreads: tuple[Spread, ...], slots: Column) -> Scores:

@@ -48,9 +48,9 @@ class OwnerTallies:
         if known is not None:
             self._add(known[0], known[1], -1)
 
-    def _add(self, owner_uid: str, one: OwnerTally, sign: int = 1) -> None:
+    def _add(self, owner_uid: str, tally: OwnerTally, sign: int = 1) -> None:
         before = self.of(owner_uid)
-        after = OwnerTally(before.active + sign * one.active, before.ready + sign * one.ready)
+        after = OwnerTally(before.active + sign * tally.active, before.ready + sign * tally.ready)
         if after == _NONE:
             self._of_owner.pop(owner_uid, None)
         else:

@@ -74,7 +74,7 @@ class PodVolumes:
         """Return whether a node can have a pod's volumes."""
         if not needs.is_bound:
             return False
-        if not all(selects_node(one, info.name, labels_of(info.node)) for one in needs.selectors):
+        if not all(selects_node(selector, info.name, labels_of(info.node)) for selector in needs.selectors):
             return False
         limits = self._limits(info.name)
         if not any(driver in limits for driver in needs.attached):
@@ -151,7 +151,7 @@ class PodVolumes:
     def _limits(self, node: str) -> dict[str, int]:
         """Return the attach limits of a node by driver."""
         drivers = ((self._objects.others.get(f"CSINode//{node}") or {}).get("spec") or {}).get("drivers") or ()
-        counts = ((one.get("name") or "", (one.get("allocatable") or {}).get("count")) for one in drivers)
+        counts = ((driver.get("name") or "", (driver.get("allocatable") or {}).get("count")) for driver in drivers)
         return {name: int(count) for name, count in counts if count is not None}
 
 

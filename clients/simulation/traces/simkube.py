@@ -170,7 +170,7 @@ class _TraceReader:
             where = f"{self._path}: pod_lifecycles[{key!r}]"
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(by_hash, dict):
                 raise ScenarioError(f"{where}: the key is no pair of kind and name, or the value no map")
-            runs = [self._run(where, one) for pods in by_hash.values() for one in pods]
+            runs = [self._run(where, pod) for pods in by_hash.values() for pod in pods]
             yield (str(key[0]).lstrip("/"), str(key[1])), sorted(run for run in runs if run is not None)
 
     def _run(self, where: str, one: object) -> tuple[float, float | None] | None:
@@ -183,82 +183,82 @@ class _TraceReader:
                 return max(0.0, start - self._begin_s), max(0.0, end - self._begin_s)
         raise ScenarioError(f"{where}: {one!r} is neither Empty, nor Running: START, nor Finished: [START, END]")
 
-    def _apply(self, one: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
-        kind = one.item["kind"]
+    def _apply(self, applied: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
+        kind = applied.item["kind"]
         if kind == "Pod":
-            self._add_pod(one, runs, gone_s)
+            self._add_pod(applied, runs, gone_s)
         elif kind in _SIZED or kind == "DaemonSet":
-            self._resize(one)
-        elif not any(key == one.key for key in self._controllers):
-            self._run_pods(one, runs, gone_s)
+            self._resize(applied)
+        elif not any(key == applied.key for key in self._controllers):
+            self._run_pods(applied, runs, gone_s)
 
-    def _resize(self, one: _Applied) -> None:
+    def _resize(self, applied: _Applied) -> None:
         """Add a controller, or change its size."""
-        kind, spec = one.item["kind"], one.item.get("spec") or {}
-        metadata = one.item["metadata"]
-        template = self._template(one, _TEMPLATE_PATHS[kind][0])
+        kind, spec = applied.item["kind"], applied.item.get("spec") or {}
+        metadata = applied.item["metadata"]
+        template = self._template(applied, _TEMPLATE_PATHS[kind][0])
         replicas = 1 if kind == "DaemonSet" else spec.get("replicas", 1)
         if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= MOST_REPLICAS:
-            raise ScenarioError(f"{one.where}.spec.replicas: {replicas!r} is no number of pods")
-        if one.key not in self._controllers:
+            raise ScenarioError(f"{applied.where}.spec.replicas: {replicas!r} is no number of pods")
+        if applied.key not in self._controllers:
             made, namespace = _SIZED.get(kind, str(kind)), metadata["namespace"]
             selector = spec.get("selector") or {"matchLabels": template["metadata"]["labels"]}
             of_kind: Json = {"selector": selector, "template": template}
             of_kind |= {} if kind == "DaemonSet" else {"replicas": 0}
             item = kubernetes_object("apps/v1", made, namespace, metadata["name"], of_kind)
-            self._controllers[one.key] = item
-            self._sizes[one.key] = []
-        self._sizes[one.key].append(TracedSize(one.at_s, replicas, template))
+            self._controllers[applied.key] = item
+            self._sizes[applied.key] = []
+        self._sizes[applied.key].append(TracedSize(applied.at_s, replicas, template))
 
-    def _delete(self, one: _Applied) -> None:
+    def _delete(self, applied: _Applied) -> None:
         """Remove a controller; pods and jobs know already when they go."""
-        sizes = self._sizes.get(one.key)
+        sizes = self._sizes.get(applied.key)
         if sizes:
-            sizes.append(TracedSize(one.at_s, 0, sizes[-1].template))
+            sizes.append(TracedSize(applied.at_s, 0, sizes[-1].template))
 
-    def _add_pod(self, one: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
+    def _add_pod(self, applied: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
         """Add a pod without owner, which no controller creates again."""
-        metadata = one.item["metadata"]
+        metadata = applied.item["metadata"]
         name = {key: metadata[key] for key in ("name", "namespace")}
-        name |= {"labels": metadata.get("labels") or {}, "uid": made_uid("/".join(one.key), 0)}
-        spec = self._spec(one.item.get("spec"), f"{one.where}.spec")
+        name |= {"labels": metadata.get("labels") or {}, "uid": made_uid("/".join(applied.key), 0)}
+        spec = self._spec(applied.item.get("spec"), f"{applied.where}.spec")
         item = {"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": spec, "status": {"phase": "Pending"}}
-        start_s, end_s = runs[0] if runs else (one.at_s, None)
+        start_s, end_s = runs[0] if runs else (applied.at_s, None)
         lifetime_s = None if end_s is None else end_s - start_s
-        self._pods.append(TracedPod(one.at_s, item, lifetime_s, until_s=gone_s))
+        self._pods.append(TracedPod(applied.at_s, item, lifetime_s, until_s=gone_s))
 
-    def _run_pods(self, one: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
+    def _run_pods(self, applied: _Applied, runs: list[tuple[float, float | None]] | None, gone_s: float | None) -> None:
         """Add the pods of an object of another kind, at the times at which they ran."""
-        kind = one.item["kind"]
+        kind = applied.item["kind"]
         tracked = (self._document.get("config") or {}).get("trackedObjects") or {}
-        given = (tracked.get(one.key[0]) or {}).get("podSpecTemplatePaths")
+        given = (tracked.get(applied.key[0]) or {}).get("podSpecTemplatePaths")
         paths = given or _TEMPLATE_PATHS.get(kind) or ()
-        templates = [template for path in paths for template in self._templates(one, path)]
+        templates = [template for path in paths for template in self._templates(applied, path)]
         if not templates or (not runs and kind != "Job"):
             why = "objects without a pod template" if not templates else "objects without lifecycles of pods"
-            self._notes[f"{why} ({one.key[0]}), left out"] += 1
+            self._notes[f"{why} ({applied.key[0]}), left out"] += 1
             return
         if not runs:
-            runs = [(one.at_s, gone_s)] * int((one.item.get("spec") or {}).get("parallelism") or 1)
-        metadata = one.item["metadata"]
+            runs = [(applied.at_s, gone_s)] * int((applied.item.get("spec") or {}).get("parallelism") or 1)
+        metadata = applied.item["metadata"]
         for number, (start_s, end_s) in enumerate(runs):
             template = templates[number % len(templates)]
             item = job(metadata["namespace"], f"{metadata['name']}-{len(self._pods)}", template, 1)
             lifetime_s = None if end_s is None else end_s - start_s
             self._pods.append(TracedPod(start_s, item, lifetime_s, is_replaced=True))
 
-    def _template(self, one: _Applied, path: str) -> Json:
-        templates = list(self._templates(one, path))
+    def _template(self, applied: _Applied, path: str) -> Json:
+        templates = list(self._templates(applied, path))
         if not templates:
-            raise ScenarioError(f"{one.where}{path.replace('/', '.')}: it is missing")
+            raise ScenarioError(f"{applied.where}{path.replace('/', '.')}: it is missing")
         return templates[0]
 
-    def _templates(self, one: _Applied, path: str) -> Iterator[Json]:
+    def _templates(self, applied: _Applied, path: str) -> Iterator[Json]:
         """Yield the pod templates at a JSON pointer, in which "*" is every element of a list."""
-        places: list[Any] = [one.item]
+        places: list[Any] = [applied.item]
         for part in path.split("/")[1:]:
             places = [inner for place in places for inner in _inner(place, part)]
-        where = f"{one.where}{path.replace('/', '.')}"
+        where = f"{applied.where}{path.replace('/', '.')}"
         for place in places:
             metadata = place.get("metadata") if isinstance(place, dict) else None
             labels = metadata.get("labels") if isinstance(metadata, dict) else None

@@ -58,18 +58,18 @@ class ClaimReader:
         self.specs: dict[bytes, ResourceClaimSpec] = {}
         self.selectors: dict[bytes, NodeSelector] = {}
 
-    def row(self, one: ResourceClaim) -> ClaimRow:
+    def row(self, claim: ResourceClaim) -> ClaimRow:
         """Return the row of a claim."""
-        meta, status = one.metadata or ObjectMeta(), one.status or _NONE
-        spec = one.spec or _NO_SPEC
+        meta, status = claim.metadata or ObjectMeta(), claim.status or _NONE
+        spec = claim.spec or _NO_SPEC
         key = _encode(spec)
         self.specs.setdefault(key, spec)
-        owner = claim_owner(one)
+        owner = claim_owner(claim)
         is_of_pod = owner is not None and owner.kind == "Pod"
         allocation = status.allocation
         node, selector = ("", b"") if allocation is None else self._place(allocation)
         return ClaimRow(
-            one,
+            claim,
             meta.namespace or "default",
             meta.name or "",
             key,
@@ -127,11 +127,11 @@ def _consumer(used: ClaimConsumer) -> str:
 def _has_failed(status: ResourceClaimStatus) -> bool:
     """Return whether a binding failure condition of one of the devices holds."""
     results = (status.allocation and status.allocation.devices and status.allocation.devices.results) or ()
-    failures = {_place_of(one): set(one.binding_failure_conditions or ()) for one in results}
+    failures = {_place_of(result): set(result.binding_failure_conditions or ()) for result in results}
     return any(
-        condition.status == "True" and condition.type in failures.get(_place_of(one), ())
-        for one in status.devices or ()
-        for condition in one.conditions or ()
+        condition.status == "True" and condition.type in failures.get(_place_of(device), ())
+        for device in status.devices or ()
+        for condition in device.conditions or ()
     )
 
 

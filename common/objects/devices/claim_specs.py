@@ -77,44 +77,44 @@ def _request(request: DeviceRequest) -> pb.DeviceRequest:
             row.alternatives.append(_one_kind(request.exactly, ""))
         row.admin_access = bool(request.exactly.admin_access)
     _limit("firstAvailable", alternatives, MOST_ALTERNATIVES)
-    for at, one in enumerate(alternatives):
+    for at, alternative in enumerate(alternatives):
         with below(f"firstAvailable[{at}]"):
-            if not one.name:
+            if not alternative.name:
                 raise FieldError("name", "it is missing", "give each alternative a name")
-            row.alternatives.append(_one_kind(one, one.name))
+            row.alternatives.append(_one_kind(alternative, alternative.name))
     return row
 
 
-def _one_kind(one: ExactRequest | AlternativeRequest, name: str) -> pb.DeviceSubRequest:
-    if not one.device_class_name:
+def _one_kind(request: ExactRequest | AlternativeRequest, name: str) -> pb.DeviceSubRequest:
+    if not request.device_class_name:
         raise FieldError("deviceClassName", "it is missing", "name a DeviceClass")
-    texts, is_other = expressions(one.selectors)
-    _limit("tolerations", one.tolerations or (), MOST_TOLERATIONS)
-    if one.count is not None and one.count < 0:
-        raise FieldError("count", f"{one.count} is negative", "give at least 1")
+    texts, is_other = expressions(request.selectors)
+    _limit("tolerations", request.tolerations or (), MOST_TOLERATIONS)
+    if request.count is not None and request.count < 0:
+        raise FieldError("count", f"{request.count} is negative", "give at least 1")
     return pb.DeviceSubRequest(
         name=name,
-        device_class=one.device_class_name,
+        device_class=request.device_class_name,
         selectors=texts,
-        mode=_MODES.get(one.allocation_mode or EXACT_COUNT, pb.DeviceAllocationMode.OTHER),
-        count=one.count or 0,
+        mode=_MODES.get(request.allocation_mode or EXACT_COUNT, pb.DeviceAllocationMode.OTHER),
+        count=request.count or 0,
         tolerations=[
             pb.DeviceToleration(key=t.key or "", operator=t.operator or "", value=t.value or "", effect=t.effect or "")
-            for t in one.tolerations or ()
+            for t in request.tolerations or ()
         ],
-        capacities=quantities(one.capacity.requests if one.capacity else None),
+        capacities=quantities(request.capacity.requests if request.capacity else None),
         unknown_selector=is_other,
     )
 
 
-def _constraint(path: str, one: RequestConstraint) -> pb.DeviceConstraint:
-    if bool(one.match_attribute) is bool(one.distinct_attribute):
-        given = "both" if one.match_attribute else "neither"
+def _constraint(path: str, constraint: RequestConstraint) -> pb.DeviceConstraint:
+    if bool(constraint.match_attribute) is bool(constraint.distinct_attribute):
+        given = "both" if constraint.match_attribute else "neither"
         raise FieldError(path, f"{given} of `matchAttribute` and `distinctAttribute` is given", "give one of the two")
     return pb.DeviceConstraint(
-        requests=one.requests or (),
-        match_attribute=one.match_attribute or "",
-        distinct_attribute=one.distinct_attribute or "",
+        requests=constraint.requests or (),
+        match_attribute=constraint.match_attribute or "",
+        distinct_attribute=constraint.distinct_attribute or "",
     )
 
 

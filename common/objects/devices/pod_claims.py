@@ -156,14 +156,14 @@ def content_of(claims: Iterable[ResolvedClaim]) -> bytes:
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
 
-def pod_claim(one: ResolvedClaim) -> pb.PodClaim:
+def pod_claim(claim: ResolvedClaim) -> pb.PodClaim:
     """Return a claim as a message."""
-    row = pb.PodClaim(name=one.name, shared_claim=one.shared, problem=one.problem)
-    if one.spec is not None:
+    row = pb.PodClaim(name=claim.name, shared_claim=claim.shared, problem=claim.problem)
+    if claim.spec is not None:
         try:
-            row.spec.CopyFrom(claim_spec(one.spec))
+            row.spec.CopyFrom(claim_spec(claim.spec))
         except FieldError as error:
-            row.problem = f"spec.resourceClaims, {one.name}: {error}"
+            row.problem = f"spec.resourceClaims, {claim.name}: {error}"
     return row
 
 
@@ -218,7 +218,7 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
 
 def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool:
     claims = (group.spec.resource_claims if group and group.spec else None) or ()
-    return any(one.name == entry.name and one.resource_claim_template_name == entry.template for one in claims)
+    return any(claim.name == entry.name and claim.resource_claim_template_name == entry.template for claim in claims)
 
 
 def _made_for_group(
@@ -226,7 +226,7 @@ def _made_for_group(
 ) -> str:
     """Return the name of the claim that a group has for an entry, "" = none yet. New pods get it into their status."""
     statuses = (group.status.resource_claim_statuses if group and group.status else None) or ()
-    made = next((one.resource_claim_name or "" for one in statuses if one.name == entry.name), "")
+    made = next((status.resource_claim_name or "" for status in statuses if status.name == entry.name), "")
     claim = objects.claims.get((pod.namespace, made))
     owner = claim_owner(claim) if claim is not None else None
     return made if owner is not None and (owner.kind, owner.name) == ("PodGroup", pod.group) else ""

@@ -71,9 +71,9 @@ class SliceReader:
         self.counters: dict[bytes, list[DeviceCounterSet]] = {}
         self.selectors: dict[bytes, NodeSelector] = {}
 
-    def row(self, one: ResourceSlice) -> SliceRow:
+    def row(self, slice_: ResourceSlice) -> SliceRow:
         """Return the row of a slice. Errors: FieldError."""
-        spec = one.spec or ResourceSliceSpec()
+        spec = slice_.spec or ResourceSliceSpec()
         pool = spec.pool or ResourcePool()
         with below("spec"):
             for field, text in (("driver", spec.driver), ("pool.name", pool.name)):
@@ -88,8 +88,8 @@ class SliceReader:
                 raise FieldError("", problem, "give exactly one")
             selector = self.selector(spec.node_selector)
             return SliceRow(
-                one,
-                (one.metadata.name if one.metadata else None) or "",
+                slice_,
+                (slice_.metadata.name if slice_.metadata else None) or "",
                 spec.driver or "",
                 pool.name or "",
                 pool.generation or 0,
@@ -139,8 +139,8 @@ class SliceReader:
         if not counters:
             return b""
         _limit("sharedCounters", counters, MOST_COUNTER_SETS)
-        for at, one in enumerate(counters):
-            _limit(f"sharedCounters[{at}].counters", one.counters or {}, MOST_PARTS)
+        for at, counter in enumerate(counters):
+            _limit(f"sharedCounters[{at}].counters", counter.counters or {}, MOST_PARTS)
         key = _encode(counters)
         self.counters.setdefault(key, counters)
         return key
@@ -167,20 +167,20 @@ def duplicates(devices: Iterable[str]) -> list[str]:
     return sorted(again)
 
 
-def device_content(one: SliceDevice, selector: int) -> pb.DeviceContent:
+def device_content(device: SliceDevice, selector: int) -> pb.DeviceContent:
     """Return a device without its name. selector : index of its node selector, plus 1; 0 = none."""
     return pb.DeviceContent(
-        attributes=[_attribute(name, value) for name, value in sorted((one.attributes or {}).items())],
-        capacities=[_capacity(name, value) for name, value in sorted((one.capacity or {}).items())],
-        consumed_counters=[_counter_set(used.counter_set, used) for used in one.consumes_counters or ()],
-        taints=[device_taint(taint) for taint in one.taints or ()],
-        allow_multiple_allocations=bool(one.allow_multiple_allocations),
-        node=one.node_name or "",
+        attributes=[_attribute(name, value) for name, value in sorted((device.attributes or {}).items())],
+        capacities=[_capacity(name, value) for name, value in sorted((device.capacity or {}).items())],
+        consumed_counters=[_counter_set(used.counter_set, used) for used in device.consumes_counters or ()],
+        taints=[device_taint(taint) for taint in device.taints or ()],
+        allow_multiple_allocations=bool(device.allow_multiple_allocations),
+        node=device.node_name or "",
         node_selector=selector,
-        all_nodes=bool(one.all_nodes),
-        binds_to_node=bool(one.binds_to_node),
-        binding_conditions=one.binding_conditions or (),
-        binding_failure_conditions=one.binding_failure_conditions or (),
+        all_nodes=bool(device.all_nodes),
+        binds_to_node=bool(device.binds_to_node),
+        binding_conditions=device.binding_conditions or (),
+        binding_failure_conditions=device.binding_failure_conditions or (),
     )
 
 
@@ -211,9 +211,9 @@ def _attribute(name: str, one: SliceAttribute) -> pb.DeviceAttribute:
     return row
 
 
-def _capacity(name: str, one: SliceCapacity) -> pb.DeviceCapacity:
-    row = pb.DeviceCapacity(name=name, value=_text(one.value))
-    policy = one.request_policy
+def _capacity(name: str, capacity: SliceCapacity) -> pb.DeviceCapacity:
+    row = pb.DeviceCapacity(name=name, value=_text(capacity.value))
+    policy = capacity.request_policy
     if policy is not None:
         row.has_policy = True
         row.default_request = _text(policy.default)
@@ -230,8 +230,8 @@ def _text(quantity: str | int | float | None) -> str:
     return "" if quantity is None else str(quantity)
 
 
-def _counter_set(name: str | None, one: DeviceCounterSet | CounterConsumption) -> pb.CounterSet:
-    amounts = {key: counter.value or 0 for key, counter in (one.counters or {}).items()}
+def _counter_set(name: str | None, counter_set: DeviceCounterSet | CounterConsumption) -> pb.CounterSet:
+    amounts = {key: counter.value or 0 for key, counter in (counter_set.counters or {}).items()}
     return pb.CounterSet(name=name or "", counters=quantities(amounts))
 
 
@@ -240,21 +240,21 @@ def _check_limits(devices: Sequence[SliceDevice]) -> None:
     _limit("devices", devices, MOST_DEVICES)
     if any(map(_has_extras, devices)):
         _limit("devices", devices, MOST_WITH_EXTRAS)
-    for at, one in enumerate(devices):
+    for at, device in enumerate(devices):
         with below(f"devices[{at}]"):
-            parts = len(one.attributes or {}) + len(one.capacity or {})
+            parts = len(device.attributes or {}) + len(device.capacity or {})
             if parts > MOST_PARTS:
                 raise FieldError(
                     "attributes", f"attributes and capacity together are {parts}", f"give at most {MOST_PARTS}"
                 )
-            _limit("consumesCounters", one.consumes_counters or (), MOST_CONSUMED)
-            _limit("taints", one.taints or (), MOST_TAINTS)
+            _limit("consumesCounters", device.consumes_counters or (), MOST_CONSUMED)
+            _limit("taints", device.taints or (), MOST_TAINTS)
 
 
-def _has_extras(one: SliceDevice) -> bool:
-    if one.taints or one.consumes_counters:
+def _has_extras(device: SliceDevice) -> bool:
+    if device.taints or device.consumes_counters:
         return True
-    return any(a.ints or a.bools or a.strings or a.versions for a in (one.attributes or {}).values())
+    return any(a.ints or a.bools or a.strings or a.versions for a in (device.attributes or {}).values())
 
 
 def _limit(field: str, items: Any, most: int) -> None:

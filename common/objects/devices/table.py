@@ -76,9 +76,9 @@ class DeviceObjects(NamedTuple):
 def declared_slices(groups: Iterable[NodeGroup]) -> dict[str, list[ResourceSlice]]:
     """Return the slices that node groups declare for new nodes, by name of the group."""
     return {
-        (one.metadata.name if one.metadata else None) or "": one.spec.template.resource_slices
-        for one in groups
-        if one.spec and one.spec.template and one.spec.template.resource_slices is not None
+        (group.metadata.name if group.metadata else None) or "": group.spec.template.resource_slices
+        for group in groups
+        if group.spec and group.spec.template and group.spec.template.resource_slices is not None
     }
 
 
@@ -119,7 +119,7 @@ class DeviceTables:
 
     def _claim_rows(self, claims: Sequence[ResourceClaim], notes: "_Notes") -> list[ClaimRow]:
         known, read = self._claims, self._claim_reader.row
-        rows = [known.get(id(one)) or read(one) for one in claims]
+        rows = [known.get(id(claim)) or read(claim) for claim in claims]
         self._claims = dict(zip(map(id, claims), rows, strict=True))
         for row in rows:
             if len(row.results) == MOST_RESULTS and (problem := too_many_devices(row.object)):
@@ -153,10 +153,10 @@ class DeviceTables:
     ) -> None:
         """Choose which attributes are read; forget the slices that were read with others."""
         wanted = [*(row for row, _ in specs.values()), *filter(None, map(_template_spec, templates))]
-        kinds = [one for spec in wanted for request in spec.requests for one in request.alternatives]
-        texts = frozenset(chain(*(one.selectors for one in classes), *(one.selectors for one in kinds)))
-        limits = [one for spec in wanted for one in spec.constraints]
-        names = frozenset(one.match_attribute or one.distinct_attribute for one in limits)
+        kinds = [alternative for spec in wanted for request in spec.requests for alternative in request.alternatives]
+        texts = frozenset(chain(*(one.selectors for one in classes), *(kind.selectors for kind in kinds)))
+        limits = [constraint for spec in wanted for constraint in spec.constraints]
+        names = frozenset(limit.match_attribute or limit.distinct_attribute for limit in limits)
         if self._texts != (texts, names):
             self._texts = texts, names
             self._slices = {}
@@ -300,9 +300,9 @@ class _DevicesWriter:
         message.strings.extend(self._dictionary.strings)
 
     def _node_selector(self, key: bytes) -> pb.NodeSelector:
-        found: NodeSelector = self._slices.selectors.get(key) or self._claims.selectors[key]
+        node_selector: NodeSelector = self._slices.selectors.get(key) or self._claims.selectors[key]
         try:
-            return self._dictionary.node_selector(node_selector_terms(found)) or pb.NodeSelector()
+            return self._dictionary.node_selector(node_selector_terms(node_selector)) or pb.NodeSelector()
         except FieldError as error:
             problem = f"status.allocation.nodeSelector: {error}; it selects no node"
             self._notes.add("ResourceClaim", "with a broken selector", problem)
@@ -381,11 +381,11 @@ def _classes(classes: Iterable[ResourceDeviceClass], notes: _Notes) -> list[pb.D
 
 def _rules(rules: Iterable[DeviceTaintRule], notes: _Notes) -> list[pb.DeviceTaintRule]:
     rows = []
-    for one in rules:
-        spec = one.spec or DeviceTaintRuleSpec()
+    for rule in rules:
+        spec = rule.spec or DeviceTaintRuleSpec()
         selector = spec.device_selector or DeviceTaintSelector()
         if spec.taint is None or not spec.taint.key:
-            name = (one.metadata or ObjectMeta()).name or ""
+            name = (rule.metadata or ObjectMeta()).name or ""
             notes.add("DeviceTaintRule", name, "spec.taint.key: it is missing; the rule is left out")
             continue
         rows.append(

@@ -145,12 +145,12 @@ def family_of(instance_type: str) -> str:
 def present_offers(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[MachineOffer]:
     """Return the offerings of a cluster's nodes and NodeClaims, without nodes of the control plane, sorted."""
     found: dict[OfferKey, MachineOffer] = {}
-    for node in sorted(nodes, key=lambda one: _meta(one).name or ""):
+    for node in sorted(nodes, key=lambda node: _meta(node).name or ""):
         labels, status = _meta(node).labels or {}, node.status or NodeStatus()
         allocatable = status.allocatable or status.capacity
         if allocatable and not _CONTROL_PLANE & labels.keys():
             _add(found, labels, status.capacity or allocatable, allocatable)
-    for claim in sorted(claims, key=lambda one: _meta(one).name or ""):
+    for claim in sorted(claims, key=lambda claim: _meta(claim).name or ""):
         if claim.status is not None and claim.status.capacity:
             labels = _meta(claim).labels or {}
             _add(found, labels, claim.status.capacity, claim.status.allocatable or claim.status.capacity)

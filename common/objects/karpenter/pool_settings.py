@@ -188,8 +188,8 @@ def with_pool_settings(settings: plan_pb2.PlanSettings, pools: plan_pb2.PlanSett
     if settings.replacement.HasField("consolidate_after"):
         for of_pool in merged.node_groups.values():
             of_pool.ClearField("consolidate_after")
-    for group, given in settings.node_groups.items():
-        merged.node_groups[group].MergeFrom(given)
+    for group, node_group in settings.node_groups.items():
+        merged.node_groups[group].MergeFrom(node_group)
     of_groups = {
         name: plan_pb2.NodeGroupSettings.FromString(one.SerializeToString()) for name, one in merged.node_groups.items()
     }

@@ -106,23 +106,23 @@ class _CheckedPool(NamedTuple):
     variants: list[dict[str, str]]
 
 
-def pool_groups(given: KarpenterObjects, offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
+def pool_groups(objects: KarpenterObjects, offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
     """Return the node groups of NodePools. offers : None = those of the nodes and NodeClaims. O(pools * offers)."""
-    return _PoolReader(given, offers).read()
+    return _PoolReader(objects, offers).read()
 
 
 class _PoolReader:
     """The state of one call."""
 
-    def __init__(self, given: KarpenterObjects, offers: Sequence[MachineOffer] | None) -> None:
-        present = present_offers(given.nodes, given.claims)
-        self._given = given
-        self._offers = present if offers is None else completed(offers, present, _zones(given.pools))
+    def __init__(self, objects: KarpenterObjects, offers: Sequence[MachineOffer] | None) -> None:
+        present = present_offers(objects.nodes, objects.claims)
+        self._given = objects
+        self._offers = present if offers is None else completed(offers, present, _zones(objects.pools))
         self._whole = {offer.key: offer for offer in self._offers}
         self._is_inferred = offers is None
         self._settings, self._notes = plan_pb2.PlanSettings(), list[str]()
-        self._members = _members(given)
-        self._claimed = _claims_without_node(given)
+        self._members = _members(objects)
+        self._claimed = _claims_without_node(objects)
         self._ignored: defaultdict[str, list[str]] = defaultdict(list)
 
     def read(self) -> PoolGroups:
@@ -264,7 +264,7 @@ class _PoolReader:
         prices = {offer.key: offer.price for offer in self._offers}
         price_of: dict[str, float | None] = {}
         groups: dict[str, list[str]] = defaultdict(list)
-        for of_pool, key, variant in [one for one in self._members if one[0] == pool]:
+        for of_pool, key, variant in [member for member in self._members if member[0] == pool]:
             name = "/".join((pool, *(part or "-" for part in key)))
             name = f"{name}/not-offered" if name in have else name
             groups[name].extend(self._members.pop((of_pool, key, variant)))
@@ -340,15 +340,15 @@ class _PoolReader:
             )
 
 
-def _members(given: KarpenterObjects) -> dict[tuple[str, OfferKey, frozenset[tuple[str, str]]], list[str]]:
+def _members(objects: KarpenterObjects) -> dict[tuple[str, OfferKey, frozenset[tuple[str, str]]], list[str]]:
     """Return the names of the nodes of each pool, offering and combination of the pool's own labels."""
-    membership = Membership(given.declared)
-    own = {_name(pool): _own_keys(pool) for pool in given.pools}
+    membership = Membership(objects.declared)
+    own = {_name(pool): _own_keys(pool) for pool in objects.pools}
     found: dict[tuple[str, OfferKey, frozenset[tuple[str, str]]], list[str]] = defaultdict(list)
-    for node in given.nodes:
+    for node in objects.nodes:
         labels, name = (node.metadata and node.metadata.labels) or {}, _name(node)
         pool = labels.get(POOL)
-        if pool and not (given.declared and membership.groups_of(name, node)):
+        if pool and not (objects.declared and membership.groups_of(name, node)):
             variant = frozenset((key, labels[key]) for key in own.get(pool, ()) if key in labels)
             found[pool, key_of(labels), variant].append(name)
     return dict(found)
@@ -361,11 +361,11 @@ def _own_keys(pool: NodePool) -> list[str]:
     return sorted(key for key in keys if not is_of_machines(key))
 
 
-def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], int]:
+def _claims_without_node(objects: KarpenterObjects) -> dict[tuple[str, OfferKey], int]:
     """Return how many NodeClaims of each pool and offering are launched and have no node yet."""
-    nodes = {_name(node) for node in given.nodes}
+    nodes = {_name(node) for node in objects.nodes}
     found: Counter[tuple[str, OfferKey]] = Counter()
-    for claim in given.claims:
+    for claim in objects.claims:
         labels = (claim.metadata and claim.metadata.labels) or {}
         node = claim.status.node_name if claim.status is not None else None
         is_leaving = claim.metadata is not None and claim.metadata.deletion_timestamp is not None
@@ -379,7 +379,7 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
 def _launch_condition(claim: NodeClaim) -> ObjectCondition | None:
     """Return the condition of a launch that failed; None = it has not."""
     conditions = (claim.status.conditions if claim.status is not None else None) or ()
-    launched = next((one for one in conditions if one.type == "Launched"), None)
+    launched = next((condition for condition in conditions if condition.type == "Launched"), None)
     has_failed = launched is not None and launched.status != "True" and launched.reason not in _NOT_YET
     return launched if has_failed else None
 

@@ -75,8 +75,8 @@ class PoolRules(NamedTuple):
 def rules_of(requirements: Iterable[PoolRequirement]) -> PoolRules:
     """Check requirements. Errors: FieldError with the path below `requirements`."""
     found: dict[str, list[LabelRule]] = {}
-    for place, one in enumerate(requirements):
-        rule = _rule(one, place)
+    for place, requirement in enumerate(requirements):
+        rule = _rule(requirement, place)
         found.setdefault(rule.key, []).append(rule)
     return PoolRules(found)
 

@@ -44,7 +44,7 @@ _BY_ASSUMED_RATES: Final = ("summary", "nodes")
 
 def price_factor(highest: float) -> float:
     """Return a random power of two, other than 1, by which the highest price of a recording stays a price."""
-    return random.SystemRandom().choice([one for one in _FACTORS if is_price(highest * one)])
+    return random.SystemRandom().choice([factor for factor in _FACTORS if is_price(highest * factor)])
 
 
 def highest_price(snapshot: pb.ClusterSnapshot) -> float:

@@ -138,12 +138,12 @@ class RecordedNodes:
     def _summed(self) -> Capacity:
         has_groups = self.has_groups
         self.group_of.clear()
-        self.group_of.update((name, one.group if has_groups else one.by_labels) for name, one in self._nodes.items())
+        self.group_of.update((name, node.group if has_groups else node.by_labels) for name, node in self._nodes.items())
         self.price_of.clear()
         self.price_of.update(self._priced())
         counts = Counter(f"{group}/{self._nodes[name].zone}" for name, group in self.group_of.items())
         price = sum(self._price(name, group) for name, group in self.group_of.items())
-        cpu, memory = (sum(getattr(one, name) for one in self._nodes.values()) for name in ("cpu", "memory"))
+        cpu, memory = (sum(getattr(node, name) for node in self._nodes.values()) for name in ("cpu", "memory"))
         return Capacity(dict(sorted(counts.items())), cpu, memory, round(price, 6))
 
     def _price(self, name: str, group: str) -> float:

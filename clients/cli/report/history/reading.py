@@ -96,17 +96,17 @@ class RecordedRemovals:
 
     def read_status(self, status: pb.ActuationStatus, pods: Pods) -> None:
         """Read a status. pods : as they were before it, to find the nodes of evicted ones."""
-        self._deletions = {one.node: one.start_time.ToMilliseconds() / 1000 for one in status.deletions}
+        self._deletions = {deletion.node: deletion.start_time.ToMilliseconds() / 1000 for deletion in status.deletions}
         for node, since_s in self._deletions.items():
             self._begin(node, since_s)
-        for one in status.recent_evictions:
-            if one.uid not in self._evictions:
+        for recent_eviction in status.recent_evictions:
+            if recent_eviction.uid not in self._evictions:
                 self.evicted = (self.evicted or 0) + 1
-                drain = self._of.get(pods.node_of(one.namespace, one.name))
+                drain = self._of.get(pods.node_of(recent_eviction.namespace, recent_eviction.name))
                 if drain is not None:
-                    drain["evicted"].append(max(drain["tainted"], one.evict_time.ToMilliseconds() / 1000))
+                    drain["evicted"].append(max(drain["tainted"], recent_eviction.evict_time.ToMilliseconds() / 1000))
                     drain["evicted"].sort()
-        self._evictions = {one.uid for one in status.recent_evictions}
+        self._evictions = {recent_eviction.uid for recent_eviction in status.recent_evictions}
         self.evicted = self.evicted or 0
 
     def end_round(self, now_s: float, nodes: RecordedNodes) -> None:
@@ -149,9 +149,9 @@ def read_history(
     rounds, is_whole = _HistoryReader(RecordedNodes(prices, labels)), True
     try:
         with open_input(path) as file:
-            for one in read_rounds(str(path), file, max_input_bytes):
-                if not isinstance(one, OptionChoice):
-                    rounds.add(one)
+            for read_round in read_rounds(str(path), file, max_input_bytes):
+                if not isinstance(read_round, OptionChoice):
+                    rounds.add(read_round)
     except UsageError as error:
         if rounds.count <= 1:
             raise
@@ -191,19 +191,19 @@ class _HistoryReader:
         # Sums over time, in hours.
         self._sums: dict[str, float] = dict.fromkeys(("nodes", "money", *_SHARES), 0.0)
 
-    def add(self, one: Recorded) -> None:
+    def add(self, recorded: Recorded) -> None:
         """Read a round. Raises ValueError, IndexError, KeyError for one that does not follow from those before."""
-        now_s = one.request.now.ToMilliseconds() / 1000
+        now_s = recorded.request.now.ToMilliseconds() / 1000
         if not self.count:
             self._begin_s = self._now_s = now_s
         if now_s < self._now_s:
             raise ValueError(f"a round at {now_s:g} s follows one at {self._now_s:g} s")
         self._pass_time(now_s)
-        self._read(one.update.snapshot, one.update.delta)
+        self._read(recorded.update.snapshot, recorded.update.delta)
         self._drains.end_round(now_s, self._nodes)
         capacity = self._nodes.capacity()
-        self._read_slack(now_s, one.answer)
-        self._decisions.add(now_s, one.request, one.answer)
+        self._read_slack(now_s, recorded.answer)
+        self._decisions.add(now_s, recorded.request, recorded.answer)
         usage = self._pods.usage(self._nodes.members)
         self._sample(
             now_s,
@@ -221,7 +221,7 @@ class _HistoryReader:
             },
         )
         self.count += 1
-        self.last = one.request, one.answer
+        self.last = recorded.request, recorded.answer
 
     @property
     def has_groups(self) -> bool:
@@ -267,7 +267,7 @@ class _HistoryReader:
             self._slack_now = {
                 "slackCpuWantedMilli": slack.desired.get("cpu", 0),
                 "placeholders": len(slack.placeholders),
-                "placeholdersOnNodes": sum(1 for one in slack.placeholders if one.node),
+                "placeholdersOnNodes": sum(1 for placeholder in slack.placeholders if placeholder.node),
             }
 
     def _pass_time(self, now_s: float) -> None:

@@ -17,9 +17,8 @@ from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
 from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.kernels.limits import NodeLimits
-from trimtab.planner.drainability.limits import node_limits
+from trimtab.planner.drainability.limits import below_minimum, node_limits
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.node_limits import Spare
 from trimtab.planner.facts.nodes import (
     eviction_rating,
     group_prices,
@@ -165,7 +164,8 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
             (pods.offsets, pods.pods),
             surveyed.under,
             surveyed.remaining,
-            _spare(request, there),
+            # Once scale-down has removed its nodes.
+            request.spare(leaving | (~there & (snapshot.nodes.group >= 0))),
             request.node_budgets(settings.budgets, pods.evictions == 0),
             in_turn=1,
         ),
@@ -179,16 +179,6 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         unhealthy=request.unhealthy(settings.scale_down),
     )
     return context._replace(verdicts=_verdicts(context, surveyed, codes))
-
-
-def _spare(request: ReplacementRequest, there: Bool) -> Spare:
-    """Return what groups and resources have above their minimums once scale-down has removed its nodes."""
-    snapshot = request.snapshot
-    left = request.spare()
-    by_scale_down = np.flatnonzero(~there & ~request.leaving & (snapshot.nodes.group >= 0))
-    np.subtract.at(left.group_left, left.group[by_scale_down], 1)
-    np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
-    return left
 
 
 def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
@@ -252,12 +242,11 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     blocking_reason = np.zeros(len(has), np.uint8)
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
     kept, protected = _protected(context, surveyed)
-    limits = context.node_limits
     findings = NodeFindings(
         leaving=request.leaving | ~context.there,
         unready=~request.ready,
         has_pods=context.pods.evictions > 0,
-        below_minimum=np.any((limits.amount > 0) & (limits.amount > limits.amount_left), axis=1),
+        below_minimum=below_minimum(context.node_limits),
         blocked=has,
         reserved=_received(context),
         whole=np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[snapshot.nodes.group],

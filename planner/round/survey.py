@@ -14,7 +14,7 @@ from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.facts.node_limits import consolidation_of_nodes
+from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.decision import DecisionRequest
@@ -162,7 +162,7 @@ def node_reasons(snapshot: Snapshot, settings: ScaleDownSettings, found: NodeFin
 
 def _checks(snapshot: Snapshot, settings: ScaleDownSettings, found: NodeFindings) -> Iterator[tuple[Bool | None, int]]:
     nodes = snapshot.nodes
-    consolidation = consolidation_of_nodes(snapshot, settings)
+    consolidation = of_nodes(snapshot, settings, lambda group: int(group.consolidation))
     yield found.recent, Reason.RECENTLY_UNREMOVABLE
     yield found.leaving, Reason.CURRENTLY_BEING_DELETED
     yield nodes.scale_down_disabled, Reason.SCALE_DOWN_DISABLED_ANNOTATION

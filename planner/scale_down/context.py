@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from trimtab.planner.drainability import rules
+from trimtab.planner.drainability.limits import NodeBudgets, Spare
 from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts.gangs import gangs_of
-from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare
 from trimtab.planner.facts.nodes import eviction_costs
 from trimtab.planner.facts.similarity import divide
 from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
@@ -48,7 +48,7 @@ class NodeContext(NamedTuple):
     eviction_cost: Float64
     spare: Spare
     has_pods: Bool
-    budgets: list[ActiveNodeBudget]
+    budgets: NodeBudgets
 
 
 class Cooldown(NamedTuple):
@@ -142,7 +142,7 @@ def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
         utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
-        spare=request.spare(),
+        spare=request.spare(request.leaving),
         has_pods=has_pods,
         budgets=request.node_budgets(general.disruption_budgets, ~has_pods),
     )

@@ -30,7 +30,7 @@ from trimtab.planner.scale_down.answer import (
 )
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.loop import ScaleDownPlan, make_plan
-from trimtab.planner.scale_down.removal import Removal, room_left, since
+from trimtab.planner.scale_down.removal import Removal, since
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import name_of, names_of
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
@@ -167,8 +167,8 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     put_why_staying(context, reasons, details)
     remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
     names = request.snapshot.nodes.name
-    decision.delete_empty.extend(names[node] for node in removal.delete_empty)
-    decision.drain.extend(names[node] for node in removal.drain)
+    decision.delete_empty.extend(names[node] for node in removal.delete_empty.tolist())
+    decision.drain.extend(names[node] for node in removal.drain.tolist())
     decision.result = _result(context, found, removal)
     decision.evaluated = found.counts[0]
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
@@ -284,9 +284,9 @@ def _result(
         return Outcome.SCALE_DOWN_CLUSTER_UNHEALTHY
     if context.cooldown.cluster:
         return Outcome.SCALE_DOWN_IN_COOLDOWN
-    if removal.delete_empty or removal.drain:
+    if len(removal.delete_empty) or len(removal.drain):
         return Outcome.SCALE_DOWN_NODE_DELETE_STARTED
-    if room_left(context).total <= 0:
+    if removal.left.total <= 0:
         return Outcome.SCALE_DOWN_THROTTLED
     if len(found.accepted) == 0:
         return Outcome.SCALE_DOWN_NO_CANDIDATES

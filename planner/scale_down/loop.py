@@ -16,8 +16,7 @@ import numpy as np
 
 from trimtab.planner.drainability import outcome
 from trimtab.planner.drainability.kernels.limits import NodeLimits
-from trimtab.planner.drainability.limits import node_limits
-from trimtab.planner.facts.node_limits import closed
+from trimtab.planner.drainability.limits import below_minimum, node_limits
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import is_used
 from trimtab.planner.placement.kernels.search import Search
@@ -52,7 +51,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 )
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
-from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
+from trimtab.planner.scale_down.whole_gangs import WholeGangs, complete_groups, whole_gangs, whole_sizes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
@@ -166,7 +165,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        limits=node_limits(snapshot, moving, context.pods.under, context.pods.remaining, spare, ()),
+        limits=node_limits(snapshot, moving, context.pods.under, context.pods.remaining, spare, None),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
         next_incoming=np.full(all_pods, -1, np.int32),
@@ -215,19 +214,22 @@ def _ineligible(context: ScaleDownContext, codes: UInt8) -> UInt8:
         leaving=request.leaving,
         unready=~request.ready | nodes.utilization.awaits_gpu,
         has_pods=nodes.has_pods,
-        below_minimum=spare.below_minimum(),
+        below_minimum=below_minimum(spare),
         blocked=pods.nodes_with(outcome.blocks(codes)),
         reserved=promised_nodes(context),
         recent=recent,
         protected=snapshot.nodes.do_not_disrupt,
         cooling=context.cooldown.of_nodes(snapshot.nodes.group) & ~of_no_use(request.round, every),
         unmeasured=np.isnan(nodes.utilization.share),
-        closed=closed(nodes.budgets, len(recent)),
+        closed=nodes.budgets.closed,
         used=is_used(snapshot, settings, nodes.utilization) & ~_filled(context),
         group_at_minimum=spare.group_left[spare.group] <= 0,
     )
     reasons = node_reasons(snapshot, settings, findings)
-    return without_parts(context, _without_small_savings(context, reasons))
+    reasons = _without_small_savings(context, reasons)
+    parts = (reasons == 0) & ~complete_groups(context, reasons == 0)
+    np.copyto(reasons, np.uint8(Reason.ATOMIC_SCALE_DOWN_FAILED), where=parts)
+    return reasons
 
 
 def _filled(context: ScaleDownContext) -> Bool:
@@ -340,7 +342,7 @@ def _simulate(
         later=later,
         scores=_scores(context, problem, gangs),
         unneeded_before=unneeded_before,
-        atomic_size=whole_size(context),
+        atomic_size=whole_sizes(context)[request.snapshot.nodes.group].astype(np.int32),
         gangs=gangs,
         waits=context.pods.nodes_with(context.pods.codes == outcome.WAIT),
     )

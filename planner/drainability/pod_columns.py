@@ -76,11 +76,13 @@ class PodDrainColumns(NamedTuple):
     desired_replicas: Int64
     undisrupted_until_s: Int64
 
-    def with_exhausted(self, found: Exhausted) -> "PodDrainColumns":
-        """Return the columns with the budgets that are used up. found : of these pods, and maybe of virtual ones after
-        them."""
-        known = len(self.budgeted)
-        return self._replace(budget_exhausted=found.by_budgets[:known], gang_exhausted=found.by_gangs[:known])
+    def with_exhausted(self, exhausted: Exhausted) -> "PodDrainColumns":
+        """Return the columns with the budgets that are used up. exhausted : of these pods, and maybe of virtual ones
+        after them."""
+        pod_count = len(self.budgeted)
+        return self._replace(
+            budget_exhausted=exhausted.by_budgets[:pod_count], gang_exhausted=exhausted.by_gangs[:pod_count]
+        )
 
 
 class SpecColumns(NamedTuple):
@@ -130,18 +132,18 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     )
 
 
-def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
+def at(snapshot: Snapshot, general: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
     """Complete the columns with settings and time. O(P) if Jobs may have to stay."""
-    return known._replace(
+    return general._replace(
         settings=settings,
         now_s=now_ns // SECOND_NS,
-        job_unmovable=(known.owner_kind == JOB) & _jobs_stay(snapshot, settings),
+        job_unmovable=(general.owner_kind == JOB) & _jobs_stay(snapshot, settings),
     )
 
 
 def of_rows(columns: PodDrainColumns, rows: Int64) -> PodDrainColumns:
     """Return the columns of some pods."""
-    return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in columns)
+    return PodDrainColumns._make(column[rows] if isinstance(column, np.ndarray) else column for column in columns)
 
 
 def has_controller(columns: PodDrainColumns) -> Bool:

@@ -87,8 +87,8 @@ def savings(price: Float64) -> Float64:
 
     price : float64[N] per hour, NaN = unknown.
     """
-    known = ~np.isnan(price)
-    return np.where(known, price, total(price[known]) / int(known.sum()) if known.any() else 1.0)
+    has_price = ~np.isnan(price)
+    return np.where(has_price, price, total(price[has_price]) / int(has_price.sum()) if has_price.any() else 1.0)
 
 
 def total(numbers: Float64) -> float:
@@ -159,8 +159,8 @@ def shown_prices(snapshot: Snapshot) -> ShownPrices:
     """Return the prices to show. O(N + G)."""
     node = prices(snapshot)
     group = group_prices(snapshot.groups)
-    known = node if len(node) else group
-    if not len(known) or not np.isnan(known).all():
+    shown = node if len(node) else group
+    if not len(shown) or not np.isnan(shown).all():
         return ShownPrices(node, group, "")
     return ShownPrices(_rated(snapshot, snapshot.nodes.allocatable), _of_new_nodes(snapshot), ASSUMPTION)
 
@@ -168,8 +168,8 @@ def shown_prices(snapshot: Snapshot) -> ShownPrices:
 def _rated(snapshot: Snapshot, allocatable: Int64) -> Float64:
     """Return the prices of nodes by what they offer, rounded to millionths. allocatable : int64[M, R]. float64[M]."""
     rates = np.array([_RATES.get(name, 0.0) for name in snapshot.resources], np.float64)
-    found: Float64 = np.round((allocatable * rates).sum(axis=1), 6)
-    return found
+    rated: Float64 = np.round((allocatable * rates).sum(axis=1), 6)
+    return rated
 
 
 def _of_new_nodes(snapshot: Snapshot) -> Float64:
@@ -181,32 +181,32 @@ def _of_new_nodes(snapshot: Snapshot) -> Float64:
     mean = np.full(count, np.nan)
     np.divide(np.bincount(group[ours], price[ours], count), number, out=mean, where=number > 0)
     of_template = _rated(snapshot, snapshot.templates.allocatable)
-    for row, one in enumerate(snapshot.groups):
-        if one.template >= 0 and of_template[one.template] > 0:
-            mean[row] = of_template[one.template]
+    for row, group_info in enumerate(snapshot.groups):
+        if group_info.template >= 0 and of_template[group_info.template] > 0:
+            mean[row] = of_template[group_info.template]
     return np.round(mean, 6)
 
 
 def limits_by_group(snapshot: Snapshot) -> list[Limits]:
     """Return the attach limits by driver that each node group is known to have."""
-    found: list[Limits] = [{} for _ in snapshot.groups]
+    by_group: list[Limits] = [{} for _ in snapshot.groups]
     traits, groups = snapshot.nodes.traits, snapshot.nodes.group
-    for node in [at for at, one in enumerate(traits) if one.attach_limits and groups[at] >= 0]:
-        limits = found[groups[node]]
+    for node in [at for at, entry in enumerate(traits) if entry.attach_limits and groups[at] >= 0]:
+        limits = by_group[groups[node]]
         for driver, count in traits[node].attach_limits:
             limits[driver] = max(count, limits.get(driver, count))
-    for limits, one in zip(found, snapshot.groups, strict=True):
-        if one.template >= 0:
-            limits.update(snapshot.templates.traits[one.template].attach_limits)
-    return found
+    for limits, entry in zip(by_group, snapshot.groups, strict=True):
+        if entry.template >= 0:
+            limits.update(snapshot.templates.traits[entry.template].attach_limits)
+    return by_group
 
 
 def with_limits(traits: NodeTraits, limits: Limits) -> NodeTraits:
     """Return traits with the limits of the drivers for which they have none."""
-    known = dict(traits.attach_limits)
-    if limits.keys() <= known.keys():
+    own = dict(traits.attach_limits)
+    if limits.keys() <= own.keys():
         return traits
-    return traits._replace(attach_limits=tuple(sorted((limits | known).items())))
+    return traits._replace(attach_limits=tuple(sorted((limits | own).items())))
 
 
 def of_new_node(traits: NodeTraits, limits: Limits) -> NodeTraits:
@@ -220,7 +220,10 @@ def planned_traits(snapshot: Snapshot) -> Sequence[NodeTraits]:
     if not any(limits):
         return traits
     groups = snapshot.nodes.group.tolist()
-    return [with_limits(one, limits[group]) if group >= 0 else one for one, group in zip(traits, groups, strict=True)]
+    return [
+        with_limits(node_traits, limits[group]) if group >= 0 else node_traits
+        for node_traits, group in zip(traits, groups, strict=True)
+    ]
 
 
 def of_nodes(
@@ -228,5 +231,5 @@ def of_nodes(
 ) -> NDArray[Any]:
     """Return a setting of each node: that of its node group, else the general one. O(G + N)."""
     of_groups = [settings.of_group(group.id) for group in snapshot.groups]
-    found: NDArray[Any] = np.array([setting(group) for group in [*of_groups, settings.general]])[snapshot.nodes.group]
-    return found
+    by_node: NDArray[Any] = np.array([setting(group) for group in [*of_groups, settings.general]])[snapshot.nodes.group]
+    return by_node

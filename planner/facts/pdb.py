@@ -65,7 +65,7 @@ def refilled_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
     """Return the disruptions that each budget allows once all its pods are healthy again, or now, if that is more.
     int64[B], each >= 0; 0 for a budget whose status is absent or outdated.
     """
-    healthy = [one.expected_pods - one.desired_healthy if one.observed else 0 for one in budgets]
+    healthy = [budget.expected_pods - budget.desired_healthy if budget.observed else 0 for budget in budgets]
     return np.maximum(remaining_disruptions(budgets), np.array(healthy, np.int64))
 
 
@@ -75,7 +75,7 @@ def membership(
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
     by_namespace = _by_namespace(snapshot.budgets)
-    selectors = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
+    selectors = msgspec.msgpack.encode([(selected.namespace, selected.selector) for selected in snapshot.budgets])
     entries, bounds = cache.get(
         SelectedLabelSetsKey(blake2b(selectors, digest_size=16).hexdigest()),
         snapshot,
@@ -99,10 +99,10 @@ def membership(
 
 def _by_namespace(budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[int]]:
     """Return the budgets of each namespace that has any, by name of the namespace."""
-    found: dict[str, list[int]] = {}
+    rows_of: dict[str, list[int]] = {}
     for row, budget in enumerate(budgets):
-        found.setdefault(budget.namespace, []).append(row)
-    return dict(sorted(found.items()))
+        rows_of.setdefault(budget.namespace, []).append(row)
+    return dict(sorted(rows_of.items()))
 
 
 def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64:
@@ -125,13 +125,13 @@ def _selected(
     """
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     order = [row for rows in by_namespace.values() for row in reversed(rows)]
-    found = [np.zeros(0, np.int32)]
+    selected = [np.zeros(0, np.int32)]
     for row in order:
         limits.check()
-        found.append(index.sets_matching(budgets[row].selector))
-        limits.reserve(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
-    counts = np.fromiter(map(len, found), np.int64, len(found))
-    entries = np.stack([np.concatenate(found), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
+        selected.append(index.sets_matching(budgets[row].selector))
+        limits.reserve(2 * selected[-1].nbytes, "label sets that PodDisruptionBudgets select")
+    counts = np.fromiter(map(len, selected), np.int64, len(selected))
+    entries = np.stack([np.concatenate(selected), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
     ends = np.cumsum([0, *map(len, by_namespace.values())])
     return entries, np.cumsum(counts)[ends]
 
@@ -143,7 +143,7 @@ def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, limits: RequestLimits)
     exempt = np.array([_exempts_unhealthy(row) for row in snapshot.budgets], bool)
     not_ready = (pods.flags & FLAG_READY) == 0
     needs = ~never[pod] & ~(not_ready[pod] & exempt[budget])
-    granting = [row for row, one in enumerate(snapshot.budgets) if one.disrupted_pods]
+    granting = [row for row, budget_row in enumerate(snapshot.budgets) if budget_row.disrupted_pods]
     order = np.argsort(budget, kind="stable") if granting else budget
     for row in granting:
         limits.check()
@@ -269,7 +269,7 @@ def _budgets(gangs: tuple[Gang, ...]) -> GangBudgets:
     none = np.zeros(0, np.int64)
     pods = np.concatenate([none, *bound])
     order = np.argsort(pods, kind="stable")
-    of = np.repeat(np.arange(len(gangs), dtype=np.int64), [len(one) for one in bound])
+    of = np.repeat(np.arange(len(gangs), dtype=np.int64), [len(pods_of_gang) for pods_of_gang in bound])
     return GangBudgets(np.array([_spare(gang) for gang in gangs], np.int64), pods[order], of[order])
 
 

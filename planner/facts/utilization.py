@@ -111,10 +111,10 @@ def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource:
     reserved = np.bincount(not_counted.out_node, weights=request[not_counted.out_spec], minlength=count)
     used = use.used[resource] - ignored - reserved
     room = snapshot.nodes.allocatable[:, resource]
-    left = room - reserved
+    available = room - reserved
     share = np.full(count, np.nan)
-    np.divide(used, left, out=share, where=(room > 0) & (left > 0))
+    np.divide(used, available, out=share, where=(room > 0) & (available > 0))
     # A node filled by ignored pods has no usable room: any further use is above every threshold.
-    full = (room > 0) & (left <= 0)
+    full = (room > 0) & (available <= 0)
     share[full] = np.where(used[full] > 0, np.inf, 0.0)
     return share

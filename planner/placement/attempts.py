@@ -80,7 +80,7 @@ class Attempts(Generic[Plan]):
             return _with_plans(self._make_in(self._main, planned))
         revert(self._main.state, self._start)
         branches = [self._main, *(Branch(branch(self._main.state)) for _ in range(count - 1))]
-        parts = self._parallel([partial(self._make_in, one, planned[at::count]) for at, one in enumerate(branches)])
+        parts = self._parallel([partial(self._make_in, where, planned[at::count]) for at, where in enumerate(branches)])
         turns = (part[turn : turn + 1] for turn in range(len(planned)) for part in parts)
         return _with_plans(chain.from_iterable(turns))
 
@@ -99,12 +99,12 @@ class Attempts(Generic[Plan]):
 
     def _make_in(self, where: Branch, makers: Sequence[Maker[T]]) -> list[Attempt[T]]:
         """Make attempts one after the other as long as there is time."""
-        made: list[Attempt[T]] = []
+        attempts: list[Attempt[T]] = []
         for maker in makers:
             if not self._in_time():
                 break
-            made.append(self._make(where, maker))
-        return made
+            attempts.append(self._make(where, maker))
+        return attempts
 
     def _make(self, where: Branch, maker: Maker[T]) -> Attempt[T]:
         """Undo the last attempt in a branch and make another."""
@@ -117,11 +117,11 @@ def _with_plans(attempts: Iterable[Attempt[Plan | None]]) -> list[Attempt[Plan]]
     return [Attempt(plan, where, number) for plan, where, number in attempts if plan is not None]
 
 
-def best_of(made: Sequence[T], is_better: Callable[[T, T], bool]) -> T:
+def best_of(candidates: Sequence[T], is_better: Callable[[T, T], bool]) -> T:
     """Return the best of at least one attempt or plan, the earliest among equals. is_better : whether the first of two
     is better than the second."""
-    best = made[0]
-    for another in made[1:]:
+    best = candidates[0]
+    for another in candidates[1:]:
         if is_better(another, best):
             best = another
     return best

@@ -69,7 +69,7 @@ def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodG
     """Append the recently evicted pods, which are on no node, to the snapshot's pods on no node."""
     if not evictions:
         return groups
-    known, more = len(groups.members), len(evictions)
+    pod_count, more = len(groups.members), len(evictions)
     offsets = groups.offsets.copy()
     offsets[-1] += more
     uids = [eviction.uid.encode() for eviction in evictions]
@@ -77,7 +77,7 @@ def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodG
     digests = _digests(Text(np.frombuffer(b"".join(uids), np.uint8).copy(), ends))
     return PodGroups(
         offsets,
-        np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
+        np.concatenate([groups.members, np.arange(pod_count, pod_count + more, dtype=np.int32)]),
         np.concatenate([groups.digests, digests]),
     )
 
@@ -107,7 +107,7 @@ def _digests(texts: Text) -> Int32:
 
 
 def read_hints(
-    given: pb.PodHints, number_of: Int32, pods: PodGroups, destinations: Callable[[Int32], Int32] | None = None
+    hints: pb.PodHints, number_of: Int32, pods: PodGroups, destinations: Callable[[Int32], Int32] | None = None
 ) -> Int32:
     """Return where each pod went, -1 = not known. int32[P']. Raises UnreadableStateError.
 
@@ -115,10 +115,10 @@ def read_hints(
     destinations, if these are not all nodes of the snapshot.
     """
     hint = np.full(len(pods.digests), -1, np.int32)
-    strings = column(given.source, np.int32, "hints.source")
-    bounds = column(given.offsets, np.int32, "hints.offsets")
-    pod = column(given.pod, np.int32, "hints.pod")
-    destination = column(given.destination, np.int32, "hints.destination")
+    strings = column(hints.source, np.int32, "hints.source")
+    bounds = column(hints.offsets, np.int32, "hints.offsets")
+    pod = column(hints.pod, np.int32, "hints.pod")
+    destination = column(hints.destination, np.int32, "hints.destination")
     if destinations is None:
         destination = translated(destination, number_of, "hints.destination")
     else:
@@ -132,8 +132,8 @@ def read_hints(
         raise UnreadableStateError(f"hints.offsets[{fault.row}]: {fault.problem}")
     source = translated(strings, number_of, "hints.source")
     source[strings == 0] = len(pods.offsets) - 2
-    known = source[source >= 0]
-    if len(np.unique(known)) < len(known):
+    present = source[source >= 0]
+    if len(np.unique(present)) < len(present):
         raise UnreadableStateError("hints.source names a node twice")
     order = np.empty(len(pod), np.int32)
     match_hints(Remembered(source, bounds, pod, destination), pods.offsets, pods.members, pods.digests, order, hint)

@@ -33,8 +33,8 @@ class PodsByClass(NamedTuple):
 
     def in_order(self, rows: Int64) -> Int32:
         """Return the pods of some classes, one class after the other. rows : int64 positions in `classes`."""
-        found: Int32 = self.members[entries_of(self.offsets, rows)]
-        return found
+        members: Int32 = self.members[entries_of(self.offsets, rows)]
+        return members
 
 
 def by_class(simulation: Simulation, pods: Int32) -> PodsByClass:
@@ -63,12 +63,12 @@ def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, 
     keys: list[tuple[Float64, ...]] = [(total,), (shares.max(axis=1, initial=0.0),)]
     if len(bound) and bound.min() < bound.max():
         keys.append((total, bound.astype(np.float64)))
-    found: list[Int64] = []
+    distinct: list[Int64] = []
     for key in keys:
-        order = rows[np.lexsort((first, *(-one for one in key)))]
-        if not any(np.array_equal(order, other) for other in found):
-            found.append(order)
-    return found
+        order = rows[np.lexsort((first, *(-part for part in key)))]
+        if not any(np.array_equal(order, other) for other in distinct):
+            distinct.append(order)
+    return distinct
 
 
 def boundness(state: SimulationState) -> Int64:
@@ -76,6 +76,6 @@ def boundness(state: SimulationState) -> Int64:
     because of host ports for example; 1 for pods with other affinity or spread constraints; 0 for all others. Pods that
     merely fill nodes should come after them.
     """
-    found: Int64 = (state.local_class == 0).astype(np.int64)
-    found[takes_one(state.counters)] = 2
-    return found
+    bound: Int64 = (state.local_class == 0).astype(np.int64)
+    bound[takes_one(state.counters)] = 2
+    return bound

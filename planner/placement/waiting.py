@@ -59,8 +59,8 @@ def _domains(state: SimulationState, order: Int32) -> Domains:
     following = np.full((len(rows), len(order)), -1, np.int32)
     for place, row in enumerate(rows):
         domain = of_row[row][order]
-        known = np.flatnonzero(domain >= 0)
-        sorted_by_domain = known[np.argsort(domain[known], kind="stable")]
+        rows_there = np.flatnonzero(domain >= 0)
+        sorted_by_domain = rows_there[np.argsort(domain[rows_there], kind="stable")]
         its = domain[sorted_by_domain]
         starts = np.flatnonzero(np.diff(its, prepend=-1))
         head[place, its[starts]] = sorted_by_domain[starts]
@@ -121,8 +121,8 @@ class Waiting(NamedTuple):
     @property
     def left(self) -> Int32:
         """Pods without a place, in the same order. int32."""
-        left: Int32 = self.pods[self.node == NO_NODE]
-        return left
+        nowhere: Int32 = self.pods[self.node == NO_NODE]
+        return nowhere
 
 
 def places(simulation: Simulation, usable: Bool, upcoming: Int64, way: PlacementOrder = USUAL) -> Places:
@@ -160,8 +160,8 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     moving = take_or(leaving, pods.node, False) & (pods.deletion_s == 0) & ~pods.is_terminal()
     moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
     moving &= (snapshot.spec_priorities() >= expendable_priority)[pods.spec]
-    found = np.flatnonzero(moving)
-    return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
+    rows = np.flatnonzero(moving)
+    return rows[np.argsort(pods.node[rows], kind="stable")].astype(np.int32)
 
 
 def pods_with_room(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
@@ -266,10 +266,10 @@ def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOU
     if not len(pods):
         return pods
     priority = priorities(simulation, pods)
-    found: Int32
+    ordered: Int32
     if order is PodOrder.LISTED or order is PodOrder.LISTED_BACKWARDS:
-        found = pods[np.lexsort((pods if order is PodOrder.LISTED else -pods, -priority))]
-        return found
+        ordered = pods[np.lexsort((pods if order is PodOrder.LISTED else -pods, -priority))]
+        return ordered
     snapshot, state = simulation.snapshot, simulation.state
     of_class = state.pod_class[pods]
     amounts = dict(zip(snapshot.resources, snapshot.nodes.allocatable.sum(axis=0).tolist(), strict=True))
@@ -280,29 +280,29 @@ def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOU
     bound = boundness(state) if order is PodOrder.BOUND_FIRST else np.zeros(len(size), np.int64)
     created_s, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     created_s[real] = snapshot.pods.created_s[pods[real]]
-    found = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -bound[of_class], -priority))]
-    return found
+    ordered = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -bound[of_class], -priority))]
+    return ordered
 
 
 def priorities(simulation: Simulation, pods: Int32) -> Int64:
     """Return the priority of each of the pods : int32[M], virtual ones included. int64[M]."""
-    found, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
+    priority, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     snapshot, virtual = simulation.snapshot, pods[~real] - simulation.pod_count
     by_spec = snapshot.spec_priorities()
-    found[real] = by_spec[snapshot.pods.spec[pods[real]]]
-    found[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
-    return found
+    priority[real] = by_spec[snapshot.pods.spec[pods[real]]]
+    priority[~real] = [simulation.virtual.pods[at].spec.priority for at in virtual.tolist()]
+    return priority
 
 
 def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
     """Return the pods that request no more of any resource than some node has. int32. O(N + S + pods)."""
     amounts = simulation.state.resources
-    most = amounts.free[where.order].max(axis=0, initial=0)
-    found: Int32 = pods[(amounts.need <= most).all(axis=1)[simulation.state.pod_class[pods]]]
-    return found
+    largest = amounts.free[where.order].max(axis=0, initial=0)
+    fitting: Int32 = pods[(amounts.need <= largest).all(axis=1)[simulation.state.pod_class[pods]]]
+    return fitting
 
 
 def unplaced(state: SimulationState, pods: Int32) -> Int32:
     """Return the pods that are on no node in the simulation. int32."""
-    found: Int32 = pods[state.pod_node[pods] == NO_NODE]
-    return found
+    nowhere: Int32 = pods[state.pod_node[pods] == NO_NODE]
+    return nowhere

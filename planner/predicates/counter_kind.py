@@ -168,10 +168,10 @@ HOOK_NAMES: Final = tuple(field.name for field in fields(CounterHooks))
 def builders_of(predicates: Iterable[CountedPredicate], context: BuildContext) -> dict[CounterKind, CounterBuilder]:
     """Return the builder of each kind, with all that the predicates add, in their order."""
     builders: dict[CounterKind, CounterBuilder] = {}
-    for one in predicates:
-        if one.kind is not None:
-            if one.kind not in builders:
-                builders[one.kind] = one.kind.builder(context)
-            if one.add is not None:
-                one.add(context, builders[one.kind])
+    for predicate in predicates:
+        if predicate.kind is not None:
+            if predicate.kind not in builders:
+                builders[predicate.kind] = predicate.kind.builder(context)
+            if predicate.add is not None:
+                predicate.add(context, builders[predicate.kind])
     return builders

@@ -25,8 +25,8 @@ def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:
     """
     lengths = np.diff(lists.offsets)[owners].astype(np.int64)
     starts = lists.offsets[owners] - np.cumsum(lengths) + lengths
-    found = lists.items[np.arange(int(lengths.sum())) + np.repeat(starts, lengths)]
-    return found[:, 0].astype(np.int64) * len(owners) + np.repeat(np.arange(len(owners)), lengths), found
+    items = lists.items[np.arange(int(lengths.sum())) + np.repeat(starts, lengths)]
+    return items[:, 0].astype(np.int64) * len(owners) + np.repeat(np.arange(len(owners)), lengths), items
 
 
 def rows_by_number(number: Int64, row: Int64) -> list[tuple[int, ...]]:

@@ -78,33 +78,33 @@ class StaticAnswers(NamedTuple):
 
 def spec_parts(predicates: Sequence[StaticPredicate]) -> list[SpecPart]:
     """Return what the predicates read of scheduling specs, each part once."""
-    return list(dict.fromkeys(one.of_spec for one in predicates if one.of_spec is not None))
+    return list(dict.fromkeys(predicate.of_spec for predicate in predicates if predicate.of_spec is not None))
 
 
 def volume_parts(predicates: Sequence[StaticPredicate]) -> list[VolumePart]:
     """Return what the predicates read of volumes, in order."""
-    return [one.of_volume for one in predicates if one.of_volume is not None]
+    return [predicate.of_volume for predicate in predicates if predicate.of_volume is not None]
 
 
 def node_signature(
     predicates: Sequence[StaticPredicate], specs: SchedulingSpecs, volume_sets: VolumeSets
 ) -> NodeSignature:
     """Return what the predicates tell apart in nodes."""
-    traits = dict.fromkeys(one.of_traits for one in predicates if one.of_traits is not None)
+    traits = dict.fromkeys(predicate.of_traits for predicate in predicates if predicate.of_traits is not None)
     signature = NodeSignature(LookedAt(), set(), tuple(traits))
-    for one in predicates:
-        if one.note_labels is not None:
-            one.note_labels(_values(one, predicates, specs, volume_sets), signature)
+    for predicate in predicates:
+        if predicate.note_labels is not None:
+            predicate.note_labels(_values(predicate, predicates, specs, volume_sets), signature)
     return signature
 
 
 def _values(
-    one: StaticPredicate, predicates: Sequence[StaticPredicate], specs: SchedulingSpecs, volume_sets: VolumeSets
+    predicate: StaticPredicate, predicates: Sequence[StaticPredicate], specs: SchedulingSpecs, volume_sets: VolumeSets
 ) -> Sequence[Any]:
-    if one.of_spec is not None:
-        return specs.parts[one.of_spec].values
-    if one.of_volume is not None:
-        return volume_sets.values(volume_parts(predicates).index(one.of_volume))
+    if predicate.of_spec is not None:
+        return specs.parts[predicate.of_spec].values
+    if predicate.of_volume is not None:
+        return volume_sets.values(volume_parts(predicates).index(predicate.of_volume))
     return (True,)
 
 
@@ -118,20 +118,20 @@ def static_answers(
     by_reason: dict[int, Bool] = {}
     # Predicates that read the same part are joined before they are spread over the classes.
     joined: dict[Hashable, tuple[Int32 | Int64, Bits]] = {}
-    for bit, one in enumerate(predicates):
-        values = _values(one, predicates, specs, volume_sets)
+    for bit, predicate in enumerate(predicates):
+        values = _values(predicate, predicates, specs, volume_sets)
         limits.reserve(2 * len(values) * node_class_count, "values of pods times node classes")
-        rows = one.excluded(values, StaticNodes(nodes, limits))
+        rows = predicate.excluded(values, StaticNodes(nodes, limits))
         of_class: Int32 | Int64
-        key: Hashable = one.reason
-        if one.of_spec is not None:
-            by_reason[one.reason], key = rows, one.of_spec
-            of_class = specs.parts[one.of_spec].of[classes.spec]
-        elif one.of_volume is not None:
+        key: Hashable = predicate.reason
+        if predicate.of_spec is not None:
+            by_reason[predicate.reason], key = rows, predicate.of_spec
+            of_class = specs.parts[predicate.of_spec].of[classes.spec]
+        elif predicate.of_volume is not None:
             key, of_class = "volumes", classes.volume_set
-            rows = volume_sets.any_of(volume_parts(predicates).index(one.of_volume), rows)
-        elif one.of_class is not None:
-            of_class, rows = one.of_class(classes).astype(np.int32), np.concatenate([np.zeros_like(rows), rows])
+            rows = volume_sets.any_of(volume_parts(predicates).index(predicate.of_volume), rows)
+        elif predicate.of_class is not None:
+            of_class, rows = predicate.of_class(classes).astype(np.int32), np.concatenate([np.zeros_like(rows), rows])
         if rows.any():
             bits = rows * BITS(1 << bit)
             joined[key] = of_class, (joined[key][1] | bits if key in joined else bits)

@@ -37,9 +37,9 @@ class VolumeSets(NamedTuple):
         by_profile = np.zeros((len(self.profiles), rows.shape[1]), np.bool_)
         by_profile[having] = rows
         out = np.zeros((len(self.sets), rows.shape[1]), np.bool_)
-        for at, one in enumerate(self.sets):
-            if one:
-                out[at] = by_profile[list(one)].any(axis=0)
+        for at, volume_set in enumerate(self.sets):
+            if volume_set:
+                out[at] = by_profile[list(volume_set)].any(axis=0)
         return out
 
 
@@ -50,11 +50,11 @@ def volume_sets(
     ascending."""
     numbers: dict[tuple[Hashable, ...], int] = {(None,) * len(parts): 0}
     profiles = (tuple([part(volume) for part in parts]) for volume in volumes)
-    of_volume = np.fromiter((numbers.setdefault(one, len(numbers)) for one in profiles), np.int64, len(volumes))
+    of_volume = np.fromiter((numbers.setdefault(profile, len(numbers)) for profile in profiles), np.int64, len(volumes))
     of = np.zeros(pod_count, np.int32)
     sets: dict[tuple[int, ...], int] = {(): 0}
-    asked = of_volume[volume]
-    keys = np.unique(pod[asked > 0].astype(np.int64) * len(numbers) + asked[asked > 0])
+    profile_of = of_volume[volume]
+    keys = np.unique(pod[profile_of > 0].astype(np.int64) * len(numbers) + profile_of[profile_of > 0])
     pods, of_pods = keys // len(numbers), keys % len(numbers)
     starts = np.flatnonzero(np.diff(pods, prepend=-1))
     ends = np.append(starts[1:], len(pods))[: len(starts)]

@@ -44,34 +44,34 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
     moving = pods.of(candidates)
     classes, counts = np.unique(state.pod_class[moving], return_counts=True)
     rows, row_of = kinds_of(state, classes)
-    ones = classes[rows]
-    demand = state.resources.request[ones]
-    need = state.resources.need[ones]
-    offers = _undominated(_offers(context, growth, candidates), state.blocked[ones] != 0)
+    row_classes = classes[rows]
+    demand = state.resources.request[row_classes]
+    need = state.resources.need[row_classes]
+    offers = _undominated(_offers(context, growth, candidates), state.blocked[row_classes] != 0)
     stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.request.ready)
     kinds = _kinds_of_free_room(state, stays)
     problem = RoomProblem(
         demand=demand.astype(np.float64),
-        pods=np.bincount(row_of, counts, len(ones)).astype(np.float64),
+        pods=np.bincount(row_of, counts, len(row_classes)).astype(np.float64),
         price=offers.price,
         capacity=offers.capacity.astype(np.float64),
-        allowed=(state.blocked[ones][:, offers.node_class] == 0)
+        allowed=(state.blocked[row_classes][:, offers.node_class] == 0)
         & (need[:, None, :] <= offers.capacity[None, :, :]).all(axis=2),
         free=kinds.free.astype(np.float64),
-        free_allowed=np.ones((len(ones), len(kinds.free)), bool)
+        free_allowed=np.ones((len(row_classes), len(kinds.free)), bool)
         if kinds.node_class is None
-        else state.blocked[ones][:, kinds.node_class] == 0,
+        else state.blocked[row_classes][:, kinds.node_class] == 0,
     )
-    found: RoomPrices = room_prices(problem)
+    solution: RoomPrices = room_prices(problem)
     value = np.zeros(len(state.local_class))
-    value[classes] = found.value[row_of]
+    value[classes] = solution.value[row_of]
     now = total(context.price[candidates])
     staying = total(context.price[context.there & (context.verdicts.limit > 0)])
     return ClusterBound(
-        per_hour=staying + max(min(found.bound, now), 0.0),
+        per_hour=staying + max(min(solution.bound, now), 0.0),
         pod_value=value,
         node_value=pod_values(value, state.pod_class, pods.pods, pods.offsets),
-        may_save=now - found.bound,
+        may_save=now - solution.bound,
     )
 
 
@@ -90,14 +90,14 @@ def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _
     new = np.flatnonzero(context.usable & (growth.template_node != NO_TEMPLATE_NODE))
     capacity = fresh_amounts(simulation, growth)[new]
     node_class = state.node_class[growth.template_node[new]]
-    kept = state.resources.free[candidates] + _requests_on(context, candidates)
+    amounts = state.resources.free[candidates] + _requests_on(context, candidates)
     keys = np.stack([group.astype(np.int64), state.node_class[candidates]], axis=1)
     kinds, of = np.unique(keys, axis=0, return_inverse=True)
-    most = np.zeros((len(kinds), kept.shape[1]), np.int64)
-    np.maximum.at(most, of.reshape(-1), kept)
+    largest = np.zeros((len(kinds), amounts.shape[1]), np.int64)
+    np.maximum.at(largest, of.reshape(-1), amounts)
     return _PricedOffers(
         np.concatenate([context.group_price[new], context.group_price[kinds[:, 0]]]),
-        np.maximum(np.concatenate([capacity, most]), 0),
+        np.maximum(np.concatenate([capacity, largest]), 0),
         np.concatenate([node_class, kinds[:, 1]]),
     )
 
@@ -106,8 +106,8 @@ def _undominated(offers: _PricedOffers, blocked: Bool) -> _PricedOffers:
     """Return the offers without those that do not change the bound. blocked : bool[C, K] by class of nodes."""
     classes, of = np.unique(offers.node_class, return_inverse=True)
     kind = alike(blocked[:, classes].T)[of.reshape(-1)]
-    left = undominated(offers.price, offers.capacity, kind, np.ones(len(kind), bool))
-    return _PricedOffers(offers.price[left], offers.capacity[left], offers.node_class[left])
+    rows = undominated(offers.price, offers.capacity, kind, np.ones(len(kind), bool))
+    return _PricedOffers(offers.price[rows], offers.capacity[rows], offers.node_class[rows])
 
 
 def _requests_on(context: ReplacementContext, nodes: Int32) -> Int64:
@@ -151,31 +151,33 @@ def needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
     on where others are, such as those of two zones, are kept beside each other.
     """
     simulation, growth = packed.simulation, packed.growth
-    found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
-    groups = np.flatnonzero(found)
+    needed: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
+    groups = np.flatnonzero(needed)
     moving = context.pods.of(context.candidates)
-    none, settings = np.zeros(len(found), np.int64), context.request.settings
+    none, settings = np.zeros(len(needed), np.int64), context.request.settings
     limits = context.limits.after(none, none, settings.max_waves)
     may_add = limits.may_add[groups]
-    most = min(settings.max_surge_nodes * settings.max_waves, len(moving), limits.nodes_left)
+    most_new = min(settings.max_surge_nodes * settings.max_waves, len(moving), limits.nodes_left)
     capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
     kind = _kinds(packed, groups, np.unique(simulation.state.pod_class[moving]))
-    found[groups] = False
-    found[groups[undominated(context.group_price[groups], capacity, kind, may_add >= most)]] = True
-    return found
+    needed[groups] = False
+    needed[groups[undominated(context.group_price[groups], capacity, kind, may_add >= most_new)]] = True
+    return needed
 
 
 def _kinds(packed: Packer, groups: Int64, classes: Int64) -> Int64:
     """Return a number for each group, the same for those whose new nodes admit the same pods. int64[len(groups)]."""
     state, nodes = packed.simulation.state, packed.growth.template_node[groups]
-    known, of = np.unique(state.node_class[nodes], return_inverse=True)
-    blocked = alike(state.blocked[classes][:, known].T != 0)[of.reshape(-1)]
+    node_classes, of = np.unique(state.node_class[nodes], return_inverse=True)
+    blocked = alike(state.blocked[classes][:, node_classes].T != 0)[of.reshape(-1)]
     columns = [blocked, _residents(packed, nodes), *counters.own_limits(state.counters, nodes)]
     if not state.local_class[classes].all():
         columns += counters.shared_domains(state.counters, nodes)
     if not len(groups):
         return groups
-    as_bytes = [np.ascontiguousarray(one).reshape(len(groups), -1).view(np.uint8) for one in columns if one.size]
+    as_bytes = [
+        np.ascontiguousarray(column).reshape(len(groups), -1).view(np.uint8) for column in columns if column.size
+    ]
     return alike(np.concatenate(as_bytes, axis=1))
 
 

@@ -27,25 +27,25 @@ from trimtab.v1.reason_pb2 import ReplacementResult
 def change_of(snapshot: Snapshot, result: pb.ReplacementDecision, most_saved: float | None) -> NodeChange:
     """Return what the waves change. O(nodes of the waves)."""
     names, group_at = snapshot.nodes.name, {group.id: row for row, group in enumerate(snapshot.groups)}
-    gone = sorted(bisect_left(names, one.node) for wave in result.waves for one in wave.leaving)
-    new = [group_at[one.node_group] for wave in result.waves for one in wave.new_nodes]
+    gone = sorted(bisect_left(names, node.node) for wave in result.waves for node in wave.leaving)
+    new = [group_at[node.node_group] for wave in result.waves for node in wave.new_nodes]
     return NodeChange(np.array(gone, np.int32), new, objective=pb.Objective.MONEY, most_saved=most_saved)
 
 
 def write_verdicts(
-    result: pb.ReplacementDecision, kept: Iterable[tuple[int, pb.NotReplaced]], verdicts: Sequence[pb.NodeVerdict]
+    result: pb.ReplacementDecision, staying: Iterable[tuple[int, pb.NotReplaced]], verdicts: Sequence[pb.NodeVerdict]
 ) -> None:
-    """Write which nodes are replaced, and by what, and why others are not. kept : nodes that are not."""
-    for node, why in kept:
+    """Write which nodes are replaced, and by what, and why others are not. staying : nodes that are not."""
+    for node, why in staying:
         verdicts[node].not_replaced.CopyFrom(why)
-    verdict_on, new = {one.node: one for one in verdicts} if result.waves else {}, set[str]()
+    verdict_on, new = {verdict.node: verdict for verdict in verdicts} if result.waves else {}, set[str]()
     for number, wave in enumerate(result.waves, 1):
-        new.update(one.name for one in wave.new_nodes)
+        new.update(added.name for added in wave.new_nodes)
         moves = moves_by_node(wave.places)
-        for one in wave.leaving:
-            verdict = verdict_on[one.node]
+        for leaving in wave.leaving:
+            verdict = verdict_on[leaving.node]
             verdict.fate, verdict.wave = pb.NodeFate.REPLACED, number
-            verdict.replaced_by.extend(sorted(new.intersection(moves.get(one.node, {}).values())))
+            verdict.replaced_by.extend(sorted(new.intersection(moves.get(leaving.node, {}).values())))
 
 
 MOST_NEW_NODES: Final = 4096
@@ -58,22 +58,22 @@ def growth_need(snapshot: Snapshot, settings: ReplacementSettings, now_ns: int) 
     if not settings.enabled or not (~np.isnan(price)).any() or not (snapshot.nodes.group >= 0).any():
         return None
     leaving, scale_up = being_deleted(snapshot, now_ns), settings.scale_up
-    most = min(settings.max_surge_nodes * min(settings.max_waves, len(snapshot.nodes.name)), MOST_NEW_NODES)
-    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005
+    most_new = min(settings.max_surge_nodes * min(settings.max_waves, len(snapshot.nodes.name)), MOST_NEW_NODES)
+    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most_new + SPARE)  # noqa: ARG005
 
 
 def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementState | None) -> Decided:
     """Take the decision of a round. The simulation is left with the moves of the chosen plan."""
     request = ReplacementRequest(this, settings, state)
     if not settings.enabled:
-        given = state if state is not None else pb.ReplacementState()
-        return Decided(pb.ReplacementDecision(result=ReplacementResult.REPLACEMENT_NOT_TRIED), given)
-    known = recall(state, this.snapshot, this.now_ns)
-    found = find(request, known)
-    notes = (*known.notes, *_unknown_groups(settings, this))
-    change = change_of(this.snapshot, found.result, found.most_saved)
-    verdicts = partial(write_verdicts, found.result, found.kept)
-    return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
+        before = state if state is not None else pb.ReplacementState()
+        return Decided(pb.ReplacementDecision(result=ReplacementResult.REPLACEMENT_NOT_TRIED), before)
+    earlier = recall(state, this.snapshot, this.now_ns)
+    plan = find(request, earlier)
+    notes = (*earlier.notes, *_unknown_groups(settings, this))
+    change = change_of(this.snapshot, plan.result, plan.most_saved)
+    verdicts = partial(write_verdicts, plan.result, plan.staying)
+    return Decided(plan.result, _state(request, earlier, plan.gone), notes, change=change, judge=verdicts)
 
 
 def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]:
@@ -84,14 +84,14 @@ def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]
             yield f"planner.disruption_budgets[{number}].node_groups: there is no node group {name!r}; check its name"
 
 
-def _state(request: ReplacementRequest, known: KnownState, gone: Int32) -> pb.ReplacementState:
+def _state(request: ReplacementRequest, earlier: KnownState, gone: Int32) -> pb.ReplacementState:
     """Return what the next request should know. gone : int32 nodes of the best plan."""
     snapshot = request.snapshot
     planned_ns = np.zeros(len(snapshot.nodes.name), np.int64)
-    before = known.planned_ns[gone]
+    before = earlier.planned_ns[gone]
     planned_ns[gone] = np.where(before > 0, before, request.now_ns)
-    avoided = avoided_until(known, snapshot.groups, request.now_ns, request.settings.avoid_time_ns)
-    return remember(snapshot, planned_ns, avoided, np.where(known.paid_back, known.paid_back_ns, 0))
+    avoided = avoided_until(earlier, snapshot.groups, request.now_ns, request.settings.avoid_time_ns)
+    return remember(snapshot, planned_ns, avoided, np.where(earlier.paid_back, earlier.paid_back_ns, 0))
 
 
 def summarize(result: pb.ReplacementDecision) -> Summary:

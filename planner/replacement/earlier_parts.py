@@ -84,7 +84,7 @@ class _WavePlan:
         renamed: dict[int, int] = {}
         opened = 0
         for parts in self._waves:
-            rows = [one for part in parts for one in part.new]
+            rows = [new_node for part in parts for new_node in part.new]
             spare = self._search.packer.growth.spare_nodes[opened : opened + len(rows)]
             place = {row: number for number, (row, _) in enumerate(rows)}
             renamed |= {row: int(new) for (row, _), new in zip(rows, spare, strict=True)}
@@ -126,12 +126,12 @@ class _WavePlan:
         of_pod = np.array([root(node) for node in home.tolist()], np.int64)
         parts = [
             _WavePart(
-                wave.trial.leaving[of_node == one],
-                tuple((row, group) for row, group in group_of.items() if root(-1 - row) == one),
-                wave.trial.pods[of_pod == one],
-                wave.node[of_pod == one],
+                wave.trial.leaving[of_node == number],
+                tuple((row, group) for row, group in group_of.items() if root(-1 - row) == number),
+                wave.trial.pods[of_pod == number],
+                wave.node[of_pod == number],
             )
-            for one in np.unique(of_node).tolist()
+            for number in np.unique(of_node).tolist()
         ]
         return sorted(parts, key=lambda part: (-len(part.leaving), int(part.leaving[0])))
 
@@ -149,14 +149,14 @@ class _WavePlan:
         """Move a part of a wave to an earlier one if all limits hold; return whether they do."""
         settings = self._context.request.settings
         into = [*self._waves[earlier], part]
-        if sum(len(one.leaving) for one in into) > settings.max_leaving_nodes:
+        if sum(len(other.leaving) for other in into) > settings.max_leaving_nodes:
             return False
-        if sum(len(one.new) for one in into) > settings.max_surge_nodes or self._checks >= ORDER_CHECKS:
+        if sum(len(other.new) for other in into) > settings.max_surge_nodes or self._checks >= ORDER_CHECKS:
             return False
         self._checks += 1
         waves = list(self._waves)
         waves[earlier] = into
-        waves[number] = [one for one in waves[number] if one is not part]
+        waves[number] = [other for other in waves[number] if other is not part]
         if not self._holds(waves, earlier, number):
             return False
         self._waves = waves
@@ -170,8 +170,8 @@ class _WavePlan:
         for number, parts in enumerate(waves[: last + 1]):
             if not parts:
                 continue
-            leaving = np.sort(np.concatenate([one.leaving for one in parts]))
-            new = tuple(one for part in parts for _, one in part.new)
+            leaving = np.sort(np.concatenate([group_row.leaving for group_row in parts]))
+            new = tuple(group_row for part in parts for _, group_row in part.new)
             counts = np.bincount(np.array(new, np.int64), minlength=groups).astype(np.int64)
             if number >= first:
                 budgets = context.budgets_later if number else context.budgets_now
@@ -191,7 +191,7 @@ def _may_not_be_first(search: ReplacementWaves) -> Bool:
     """Return the nodes that may not be in the first wave: those to which scale-down moves pods, unless there is one
     in it, and those that have not been planned for `stable_time`. bool[N]."""
     context: ReplacementContext = search.context
-    stable_ns, since = context.request.settings.stable_time_ns, context.known.planned_ns
+    stable_ns, since = context.request.settings.stable_time_ns, context.earlier.planned_ns
     is_new = (since == 0) | (context.request.now_ns - since < stable_ns)
     waits: Bool = is_new & (stable_ns > 0)
     is_after = bool(context.takes_pods[search.waves[0].trial.leaving].any())

@@ -86,9 +86,9 @@ def balanced_score(context: ReplacementContext, value: Value) -> float | None:
     group, pool, there = context.request.snapshot.nodes.group, context.pool, context.there
     losing = np.isin(group, group[value.leaving])
     scores = []
-    for one in np.unique(pool[value.leaving]).tolist():
-        of_pool = there & (pool == one) & (losing | (one != NO_POOL))
-        gone = value.leaving[pool[value.leaving] == one]
+    for pool_row in np.unique(pool[value.leaving]).tolist():
+        of_pool = there & (pool == pool_row) & (losing | (pool_row != NO_POOL))
+        gone = value.leaving[pool[value.leaving] == pool_row]
         price, cost = total(context.price[of_pool]), total(1 + context.pods.cost[of_pool])
         disruption = (len(gone) + total(context.pods.cost[gone])) / cost
         saving = value.saving * total(context.price[gone]) / value.gone if value.gone > 0 else value.saving
@@ -121,8 +121,8 @@ def pod_values(by_class: Float64, pod_class: Int64, pods: Int32, offsets: Int64)
     """Return what room for the pods of each node is worth. by_class : float64[S]; pods, offsets : as in `MovablePods`.
     float64[N]."""
     node = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    found = np.bincount(node, by_class[pod_class[pods]], len(offsets) - 1)
-    return found.astype(np.float64)
+    values = np.bincount(node, by_class[pod_class[pods]], len(offsets) - 1)
+    return values.astype(np.float64)
 
 
 class Wave(NamedTuple):
@@ -167,9 +167,9 @@ GREEDY: Final = Way(0.0, 0.0)
 """Without a target."""
 
 
-def is_better(one: JudgedWave, other: JudgedWave) -> bool:
+def is_better(wave: JudgedWave, other: JudgedWave) -> bool:
     """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
-    by = one.rank - other.rank
+    by = wave.rank - other.rank
     if abs(by) > TOLERANCE * max(abs(other.rank), 1e-6):
         return by > 0
-    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
+    return (wave.value.cost, wave.value.new_count) < (other.value.cost, other.value.new_count)

@@ -33,15 +33,15 @@ _NO_NODES = np.zeros(0, np.int32)
 
 class Replacement(NamedTuple):
     """result : the answer; gone : int32 nodes of the best plan, even if it waits; most_saved : None = not computed;
-    kept : nodes with price that stay, and why."""
+    staying : nodes with price that stay, and why."""
 
     result: pb.ReplacementDecision
     gone: Int32
     most_saved: float | None = None
-    kept: tuple[tuple[int, pb.NotReplaced], ...] = ()
+    staying: tuple[tuple[int, pb.NotReplaced], ...] = ()
 
 
-def find(request: ReplacementRequest, known: KnownState) -> Replacement:
+def find(request: ReplacementRequest, earlier: KnownState) -> Replacement:
     """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
     a larger one."""
     price = group_prices(request.snapshot.groups)
@@ -54,14 +54,14 @@ def find(request: ReplacementRequest, known: KnownState) -> Replacement:
     start = current_mark(request.round.simulation.state)
     while True:
         try:
-            return _find(request, known)
+            return _find(request, earlier)
         except MoveLogFullError:
             request.round.enlarge_log(start)
 
 
-def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
+def _find(request: ReplacementRequest, earlier: KnownState) -> Replacement:
     _place_waiting(request)
-    context = survey(request, known)
+    context = survey(request, earlier)
     bound = cluster_bound(context, request.growth)
     outcome = SearchOutcome((), 0, False, np.zeros(len(request.leaving), bool), 0, frozenset())
     if _asks_too_much(context, bound):
@@ -71,17 +71,17 @@ def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
     options = options_of(context, outcome)
     chosen = chosen_option(context, options)
     waits = _unstable_count(context, outcome, chosen)
-    taken = chosen.wave_count if chosen is not None and not waits else 0
-    if taken < len(outcome.waves):
-        revert(request.round.simulation.state, outcome.waves[taken].start)
+    taken_waves = chosen.wave_count if chosen is not None and not waits else 0
+    if taken_waves < len(outcome.waves):
+        revert(request.round.simulation.state, outcome.waves[taken_waves].start)
     check_log(request.round.simulation.state)
-    result = _answer(context, bound, outcome, options, chosen, taken)
+    result = _answer(context, bound, outcome, options, chosen, taken_waves)
     if waits:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
-    saving = chosen.value.saving if chosen is not None and taken else 0.0
-    kept = tuple(kept_nodes(context, bound, outcome, gone if taken else _NO_NODES))
-    return Replacement(result, gone, most_saved(context, bound, saving), kept)
+    saving = chosen.value.saving if chosen is not None and taken_waves else 0.0
+    staying = tuple(kept_nodes(context, bound, outcome, gone if taken_waves else _NO_NODES))
+    return Replacement(result, gone, most_saved(context, bound, saving), staying)
 
 
 def _place_waiting(request: ReplacementRequest) -> None:
@@ -95,8 +95,8 @@ def _place_waiting(request: ReplacementRequest) -> None:
 def _may_save(context: ReplacementContext, bound: ClusterBound) -> float:
     """Return what any plan can save for one hour at most, as far as the bound shows; 0 = nothing."""
     cheapest = _cheapest(context)
-    found = bound.may_save if np.isfinite(cheapest) and not context.unhealthy else 0.0
-    return found if found > TOLERANCE * cheapest else 0.0
+    saving = bound.may_save if np.isfinite(cheapest) and not context.unhealthy else 0.0
+    return saving if saving > TOLERANCE * cheapest else 0.0
 
 
 def _asks_too_much(context: ReplacementContext, bound: ClusterBound) -> bool:
@@ -121,7 +121,7 @@ def _unstable_count(context: ReplacementContext, outcome: SearchOutcome, chosen:
     stable_ns = context.request.settings.stable_time_ns
     if chosen is None or not stable_ns:
         return 0
-    since = context.known.planned_ns[outcome.waves[0].trial.leaving]
+    since = context.earlier.planned_ns[outcome.waves[0].trial.leaving]
     return int(((since == 0) | (context.request.now_ns - since < stable_ns)).sum())
 
 
@@ -131,15 +131,15 @@ def _answer(
     outcome: SearchOutcome,
     options: tuple[Option, ...],
     chosen: Option | None,
-    taken: int,
+    taken_waves: int,
 ) -> pb.ReplacementDecision:
     result = pb.ReplacementDecision(
-        waves=waves_of(context, outcome.waves[:taken]),
-        frontier=[option_of(one, one is chosen and taken > 0) for one in options],
+        waves=waves_of(context, outcome.waves[:taken_waves]),
+        frontier=[option_of(option, option is chosen and taken_waves > 0) for option in options],
         incomplete=outcome.incomplete,
     )
     result.excluded.update(excluded_groups(context))
-    result.result, result.detail = _outcome(context, bound, outcome, chosen, taken)
+    result.result, result.detail = _outcome(context, bound, outcome, chosen, taken_waves)
     return result
 
 
@@ -152,9 +152,9 @@ _LIMITS = (
 
 
 def _outcome(
-    context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome, chosen: Option | None, taken: int
+    context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome, chosen: Option | None, taken_waves: int
 ) -> "tuple[ReplacementResult.Code.ValueType, str]":
-    if taken:
+    if taken_waves:
         return ReplacementResult.REPLACEMENT_PLANNED, ""
     if context.unhealthy:
         return ReplacementResult.REPLACEMENT_LIMITED, context.unhealthy
@@ -163,7 +163,7 @@ def _outcome(
             name for name, code in ReplacementLimit.Code.items() if code in outcome.limits_hit
         )
     if _asks_too_much(context, bound):
-        most, least = _may_save(context, bound), _least_saving(context)
-        text = f"no plan saves more than {most:.4g} an hour, as the bound proves, and the settings ask for {least:.4g}"
+        upper, least = _may_save(context, bound), _least_saving(context)
+        text = f"no plan saves more than {upper:.4g} an hour, as the bound proves, and the settings ask for {least:.4g}"
         return ReplacementResult.REPLACEMENT_NOTHING_PAYS, text
     return ReplacementResult.REPLACEMENT_NOTHING_PAYS, ""

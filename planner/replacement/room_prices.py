@@ -60,10 +60,10 @@ def room_prices(problem: RoomProblem, steps: int = ASCENT_STEPS) -> RoomPrices:
     if not len(problem.demand) or not len(problem.price) + len(problem.free):
         return RoomPrices(np.zeros(len(problem.demand)), 0.0)
     fewer = _with_similar_rows_joined(problem)
-    prices, found = _best_prices(fewer, steps)
+    prices, solution = _best_prices(fewer, steps)
     if fewer is not problem:
-        found = _valued(problem, prices, _per_unit(problem))[0]
-    return found if found.bound > 0 else RoomPrices(found.value, 0.0)
+        solution = _valued(problem, prices, _per_unit(problem))[0]
+    return solution if solution.bound > 0 else RoomPrices(solution.value, 0.0)
 
 
 def _with_similar_rows_joined(problem: RoomProblem) -> RoomProblem:
@@ -82,9 +82,9 @@ def _with_similar_rows_joined(problem: RoomProblem) -> RoomProblem:
 
 def _per_unit(problem: RoomProblem) -> Float64:
     """Return the price of one unit of each amount if it had the whole price. float64[O, R]."""
-    found = problem.price[:, None] / np.maximum(problem.capacity, TOLERANCE)
-    found[problem.capacity <= 0] = _UNAFFORDABLE
-    return found
+    per_unit = problem.price[:, None] / np.maximum(problem.capacity, TOLERANCE)
+    per_unit[problem.capacity <= 0] = _UNAFFORDABLE
+    return per_unit
 
 
 def _best_prices(problem: RoomProblem, steps: int) -> "tuple[_AmountPrices, RoomPrices]":
@@ -92,8 +92,8 @@ def _best_prices(problem: RoomProblem, steps: int) -> "tuple[_AmountPrices, Room
     steps = max(min(steps, ASCENT_CELLS // cells), 3)
     best: tuple[_AmountPrices, RoomPrices] | None = None
     for start in _starts(problem):
-        found = _ascend(problem, _per_unit(problem), start, steps if best is None else max(steps // 4, 2))
-        best = found if best is None or found[1].bound > best[1].bound else best
+        solution = _ascend(problem, _per_unit(problem), start, steps if best is None else max(steps // 4, 2))
+        best = solution if best is None or solution[1].bound > best[1].bound else best
     assert best is not None, "there is at least one start"
     return best
 
@@ -116,9 +116,9 @@ def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int)
     prices = _AmountPrices(share, _prices_of_free_room(problem, cheapest))
     best: tuple[_AmountPrices, RoomPrices] | None = None
     for step in range(steps + 1):
-        found, at = _valued(problem, prices, per_unit)
-        if best is None or found.bound > best[1].bound:
-            best = prices, found
+        solution, at = _valued(problem, prices, per_unit)
+        if best is None or solution.bound > best[1].bound:
+            best = prices, solution
         if step == steps:
             break
         prices = _next(problem, prices, at, FIRST_ASCENT_STEP / (1.0 + 0.25 * step))
@@ -175,8 +175,8 @@ def _values(problem: RoomProblem, prices: _AmountPrices, per_unit: Float64) -> t
     both = np.concatenate([cost, free], axis=1)
     at = both.argmin(axis=1)
     value = both[np.arange(len(both)), at]
-    known = np.isfinite(value)
-    return np.where(known, value, 0.0), np.where(known, at, -1)
+    has_place = np.isfinite(value)
+    return np.where(has_place, value, 0.0), np.where(has_place, at, -1)
 
 
 def _next(problem: RoomProblem, prices: _AmountPrices, at: np.ndarray, step: float) -> _AmountPrices:
@@ -188,8 +188,8 @@ def _next(problem: RoomProblem, prices: _AmountPrices, at: np.ndarray, step: flo
     np.add.at(used, at[there], (problem.demand * problem.pods[:, None])[there])
     load = used[:offers] / np.maximum(problem.capacity, TOLERANCE)
     load[problem.capacity <= 0] = 0.0
-    most = load.max(axis=1, keepdims=True)
-    share = _normalized(prices.share * _grown(np.where(most > 0, step * load / np.maximum(most, 1e-300), 0.0)))
+    largest = load.max(axis=1, keepdims=True)
+    share = _normalized(prices.share * _grown(np.where(largest > 0, step * load / np.maximum(largest, 1e-300), 0.0)))
     wanted = used[offers:]
     over = (wanted - problem.free) / np.maximum(np.maximum(wanted, problem.free), TOLERANCE)
     return _AmountPrices(share, prices.free * _grown(step * 0.5 * over))
@@ -200,9 +200,9 @@ def _normalized(shares: Float64) -> Float64:
     sums = np.zeros(len(shares))
     for r in range(shares.shape[1]):
         sums += shares[:, r]
-    found = shares / np.where(sums > 0, sums, 1.0)[:, None]
-    found[sums <= 0, 0] = 1.0
-    return found
+    normalized = shares / np.where(sums > 0, sums, 1.0)[:, None]
+    normalized[sums <= 0, 0] = 1.0
+    return normalized
 
 
 def _grown(by: Float64) -> Float64:

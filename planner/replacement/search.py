@@ -63,15 +63,15 @@ class ReplacementSearch:
         best: tuple[Wave, ...] | None = None
         stopped_by, target = 0, self._aim() if self._search.context.request.settings.max_waves > 1 else None
         start, first = current_mark(self._search.packer.simulation.state), len(self._search.waves)
-        most = self._whole_saving
+        bound_saving = self._whole_saving
         for way in WAYS if target is not None else (GREEDY,):
             self._search.target, self._search.way = target if way is not GREEDY else None, way
             self._search.is_after_scale_down = False
             code = self._follow()
-            found = tuple(self._search.waves[first:])
-            if best is None or self._sum(found) > self._sum(best) * (1 + TOLERANCE):
-                best, stopped_by = found, code
-            if self._sum(best) >= GOOD_ENOUGH * most or not self._search.may_begin():
+            waves = tuple(self._search.waves[first:])
+            if best is None or self._sum(waves) > self._sum(best) * (1 + TOLERANCE):
+                best, stopped_by = waves, code
+            if self._sum(best) >= GOOD_ENOUGH * bound_saving or not self._search.may_begin():
                 break
             self._search.undo(first, start)
         assert best is not None, "there is at least one way"
@@ -108,8 +108,8 @@ class ReplacementSearch:
 
     def _aim(self) -> Target | None:
         """Search as if all waves were one. If the result is small enough, it is the first wave; else return it."""
-        one, most_waves = self._search.one_wave, self._search.context.request.settings.max_waves
-        self._search.scale = Scale(one.most_leaving * most_waves, one.most_new * most_waves, most_waves)
+        scale, most_waves = self._search.one_wave, self._search.context.request.settings.max_waves
+        self._search.scale = Scale(scale.most_leaving * most_waves, scale.most_new * most_waves, most_waves)
         whole = self._search.find()
         self._search.scale = self._search.one_wave
         if whole is None:
@@ -146,7 +146,7 @@ class Option(NamedTuple):
 
 def options_of(context: ReplacementContext, outcome: SearchOutcome) -> tuple[Option, ...]:
     """Return the plan's first wave, its first two, and so on."""
-    found: list[Option] = []
+    options: list[Option] = []
     value, least = NOTHING, context.request.settings.min_saving_per_hour
     snapshot = context.request.snapshot
     gangs = [snapshot.pods.node[gang.bound] for gang in gangs_of(snapshot, context.request.cache)]
@@ -158,18 +158,18 @@ def options_of(context: ReplacementContext, outcome: SearchOutcome) -> tuple[Opt
         stopped_by = broken or (outcome.stopped_by if number == len(outcome.waves) else 0)
         score, payback = balanced_score(context, value), payback_ns(context, value)
         gang_count = sum(bool(np.isin(nodes, value.leaving).any()) for nodes in gangs)
-        found.append(Option(number, value, stopped_by, not broken, score, payback, gang_count))
-    return tuple(found)
+        options.append(Option(number, value, stopped_by, not broken, score, payback, gang_count))
+    return tuple(options)
 
 
 def chosen_option(context: ReplacementContext, options: tuple[Option, ...]) -> Option | None:
     """Return the option that the settings choose, None if none keeps all limits."""
-    valid = [one for one in options if one.is_valid]
+    valid = [option for option in options if option.is_valid]
     if not valid:
         return None
     choice = context.request.settings.choice
     if choice == Choice.CAREFUL:
         return valid[0]
     if choice == Choice.MOST_SAVED_PER_EVICTION:
-        return max(valid, key=lambda one: (one.value.saving / max(one.value.evicted, 1), -one.wave_count))
-    return max(valid, key=lambda one: (worth(context, one.value), -one.wave_count))
+        return max(valid, key=lambda option: (option.value.saving / max(option.value.evicted, 1), -option.wave_count))
+    return max(valid, key=lambda option: (worth(context, option.value), -option.wave_count))

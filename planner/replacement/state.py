@@ -34,11 +34,11 @@ class KnownState(NamedTuple):
 def recall(state: pb.ReplacementState | None, snapshot: Snapshot, now_ns: int) -> KnownState:
     """Return the state in terms of a snapshot."""
     names, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
-    given, notes = state if state is not None else pb.ReplacementState(), list[str]()
+    message, notes = state if state is not None else pb.ReplacementState(), list[str]()
     columns = []
     for field, order in (("planned", names), ("avoided_groups", ids), ("paid_back", names)):
         try:
-            columns.append(_times(given, field, order))
+            columns.append(_times(message, field, order))
         except UnreadableStateError as error:
             notes.append(f"replacement state could not be read ({error}): starting without it")
             columns.append(np.zeros(len(order), np.int64))
@@ -49,23 +49,23 @@ def recall(state: pb.ReplacementState | None, snapshot: Snapshot, now_ns: int) -
 
 def _times(state: pb.ReplacementState, field: str, names: Sequence[str]) -> Int64:
     """Return the time of each name of a column, 0 = none. int64[names]."""
-    given: pb.NodeTimes = getattr(state, field)
+    times: pb.NodeTimes = getattr(state, field)
     place = {name: at for at, name in enumerate(names)}
     number_of = np.array([place.get(text, -1) for text in state.strings] or [-1], np.int32)
-    row = translated(column(given.node, np.int32, f"{field}.node"), number_of, f"{field}.node")
-    time_ns = column(given.time_ns, np.int64, f"{field}.time_ns")
+    row = translated(column(times.node, np.int32, f"{field}.node"), number_of, f"{field}.node")
+    time_ns = column(times.time_ns, np.int64, f"{field}.time_ns")
     check_lengths(field, len(row), len(time_ns))
-    found = np.zeros(len(names), np.int64)
+    by_name = np.zeros(len(names), np.int64)
     there = row >= 0
-    found[row[there]] = np.maximum(time_ns[there], 0)
-    return found
+    by_name[row[there]] = np.maximum(time_ns[there], 0)
+    return by_name
 
 
-def avoided_until(known: KnownState, groups: Sequence[NodeGroupInfo], now_ns: int, avoid_time_ns: int) -> Int64:
+def avoided_until(earlier: KnownState, groups: Sequence[NodeGroupInfo], now_ns: int, avoid_time_ns: int) -> Int64:
     """Return until when no node is planned in each group: a group that is backed off now is avoided for a while.
     int64[G], 0 = it may get one."""
-    backed_off = [one.health == NodeGroupHealth.BACKED_OFF for one in groups]
-    until = np.where(known.avoided, known.avoided_ns, 0)
+    backed_off = [group.health == NodeGroupHealth.BACKED_OFF for group in groups]
+    until = np.where(earlier.avoided, earlier.avoided_ns, 0)
     return np.maximum(until, np.where(backed_off, now_ns + avoid_time_ns, 0) if avoid_time_ns else 0).astype(np.int64)
 
 

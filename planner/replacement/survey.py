@@ -51,15 +51,15 @@ _MOST: Final = 2.0**31
 def disruption_ratings(snapshot: Snapshot, rating: Float64, priority: Int64) -> Float64:
     """Return the cost of evicting each pod, with the costs of its annotations. rating : float64[P] by deletion costs;
     priority : int64[S] of the specs. float64[P]. A cost that is not a number counts as absent."""
-    pods, found = snapshot.pods, rating
+    pods, ratings = snapshot.pods, rating
     for key in COSTS:
         mine = np.flatnonzero(snapshot.pods.number_key == string_index(snapshot.strings, key))
         mine = mine[np.isfinite(pods.number[mine])]
         if len(mine):
             rows = pods.number_pod[mine]
-            found = found.copy()
-            found[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
-    return found
+            ratings = ratings.copy()
+            ratings[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
+    return ratings
 
 
 class ReplacementRequest(DecisionRequest[ReplacementSettings, pb.ReplacementState]):
@@ -109,7 +109,7 @@ class ReplacementContext(NamedTuple):
     """
 
     request: ReplacementRequest
-    known: KnownState
+    earlier: KnownState
     price: Float64
     there: Bool
     verdicts: NodeVerdicts
@@ -132,14 +132,14 @@ class ReplacementContext(NamedTuple):
         return np.flatnonzero(self.verdicts.limit == 0).astype(np.int32)
 
 
-def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext:
+def survey(request: ReplacementRequest, earlier: KnownState) -> ReplacementContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = request.leaving
     there = this.simulation.state.node_state[: len(leaving)] == OPEN
     templates, limits = room_to_grow(this, settings.scale_up)
     group_price = group_prices(snapshot.groups)
-    excluded = _excluded(request, limits, group_price, known)
+    excluded = _excluded(request, limits, group_price, earlier)
     at = this.simulation.state.pod_node[: len(snapshot.pods.spec)]
     running = np.where((snapshot.pods.node >= 0) & (at < len(leaving)), at, NO_NODE).astype(np.int32)
     surveyed = survey_pods(request, settings.scale_down, running)
@@ -152,7 +152,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     none = codes[:0]
     context = ReplacementContext(
         request=request,
-        known=known,
+        earlier=earlier,
         price=prices(snapshot),
         there=there & ~leaving,
         verdicts=NodeVerdicts(none, none, surveyed.at[:0], none),
@@ -192,7 +192,7 @@ def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
         limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
 
 
-def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
+def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, earlier: KnownState) -> Int32:
     """Count the nodes that scale-up adds, and return why each group gets no new ones. `NodeGroupReason.Code`, 0 = it
     may. int32[G]. A group at its maximum may get some once others of its nodes have gone.
     """
@@ -202,7 +202,7 @@ def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64,
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)
     reasons[whole & (reasons == 0)] = NodeGroupReason.NOT_WHOLE
     late = overdue(request.snapshot, request.now_ns, request.round.settings.readiness)
-    reasons[(known.avoided | late) & (reasons == 0)] = NodeGroupReason.BACKED_OFF
+    reasons[(earlier.avoided | late) & (reasons == 0)] = NodeGroupReason.BACKED_OFF
     reasons[np.isnan(group_price) & (reasons == 0)] = NodeGroupReason.PRICE_UNKNOWN
     return reasons
 
@@ -211,8 +211,8 @@ def _moved_pods(request: ReplacementRequest) -> Int64:
     """Return the running pods that earlier decisions evict. int64."""
     snapshot = request.snapshot
     at = request.round.simulation.state.pod_node[: len(snapshot.pods.spec)]
-    found: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
-    return found
+    moved: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
+    return moved
 
 
 def _movable(request: ReplacementRequest, surveyed: PodSurvey) -> MovablePods:
@@ -241,7 +241,7 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     has = blocking_pod >= 0
     blocking_reason = np.zeros(len(has), np.uint8)
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
-    kept, protected = _protected(context, surveyed)
+    undisturbed, protected = _protected(context, surveyed)
     findings = NodeFindings(
         leaving=request.leaving | ~context.there,
         unready=~request.ready,
@@ -259,8 +259,8 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     limit[(unremovable == UnremovableReason.BLOCKED_BY_POD) & by_budget] = ReplacementLimit.NOT_ENOUGH_PDB
     for mask, code in (
         (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN),
-        (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT),
-        (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK),
+        (undisturbed & ~has, ReplacementLimit.DO_NOT_DISRUPT),
+        (context.earlier.paid_back, ReplacementLimit.NOT_PAID_BACK),
         (_young(context), ReplacementLimit.TOO_YOUNG),
     ):
         limit[mask & (limit == 0)] = code
@@ -269,10 +269,10 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
 
 def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
     """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
-    node, found = request.snapshot.pods.node, np.zeros(len(is_left), bool)
+    node, takes = request.snapshot.pods.node, np.zeros(len(is_left), bool)
     at = request.round.simulation.state.pod_node[: len(node)]
-    found[at[(node >= 0) & (at >= 0) & (at < len(is_left)) & ~take_or(is_left, node, True)]] = True
-    return found
+    takes[at[(node >= 0) & (at >= 0) & (at < len(is_left)) & ~take_or(is_left, node, True)]] = True
+    return takes
 
 
 def _received(context: ReplacementContext) -> Bool:
@@ -280,11 +280,11 @@ def _received(context: ReplacementContext) -> Bool:
     that start for some. bool[N]."""
     request = context.request
     this, snapshot, count = request.round, request.snapshot, len(context.request.leaving)
-    at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
-    is_moved = at[:known] != snapshot.pods.node
+    at, pod_count = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
+    is_moved = at[:pod_count] != snapshot.pods.node
     by_scale_down = ~take_or(context.there | context.request.leaving, snapshot.pods.node, True)
-    moved = at[:known][is_moved & ~by_scale_down]
-    evicted = at[known : known + len(this.evictions)]
+    moved = at[:pod_count][is_moved & ~by_scale_down]
+    evicted = at[pod_count : pod_count + len(this.evictions)]
     received = starting_for_pods(this)
     for nodes in (moved, evicted):
         received[nodes[(nodes >= 0) & (nodes < count)]] = True

@@ -35,9 +35,9 @@ class Target(NamedTuple):
         """Return the places on nodes that are there and have room. bool[E]."""
         return (self.node >= 0) & (self.room > 0)
 
-    def chosen_new(self, pod_class: Int64, price: Float64, may_add: Int64, most: int) -> list[int]:
+    def chosen_new(self, pod_class: Int64, price: Float64, may_add: Int64, limit: int) -> list[int]:
         """Return new nodes of the target for pods, those first that take most of them for their price, by the worth of
-        room. pod_class : int64[M] of the pods; price : float64[G]; may_add : int64[G]; most : at most so many."""
+        room. pod_class : int64[M] of the pods; price : float64[G]; may_add : int64[G]; limit : at most so many."""
         here = np.flatnonzero((self.node < 0) & (self.room > 0))
         classes, need = np.unique(pod_class, return_counts=True)
         column = np.searchsorted(classes, self.pod_class[here])
@@ -47,25 +47,25 @@ class Target(NamedTuple):
         takes = np.zeros((len(rows), len(classes)), np.int64)
         np.add.at(takes, (row.reshape(-1), column), self.room[here])
         worth = np.maximum(self.value[classes], TOLERANCE)
-        group, left = self.group_of[rows], may_add.copy()
-        cost, found = np.maximum(price[group], TOLERANCE), list[int]()
+        group, room = self.group_of[rows], may_add.copy()
+        cost, chosen = np.maximum(price[group], TOLERANCE), list[int]()
         # A new node takes no more than before of the pods that are left, so only the first of the queue is valued anew.
         gains = (np.minimum(takes, need) * worth).sum(axis=1) / cost
-        queue = [(-gain, one) for one, gain in enumerate(gains.tolist()) if gain > 0]
+        queue = [(-gain, at) for at, gain in enumerate(gains.tolist()) if gain > 0]
         heapify(queue)
-        while len(found) < most and queue:
+        while len(chosen) < limit and queue:
             _, best = heappop(queue)
             served = np.minimum(takes[best], need)
             gain = total(served * worth) / float(cost[best])
-            if gain <= 0 or left[group[best]] <= 0:
+            if gain <= 0 or room[group[best]] <= 0:
                 continue
             if queue and (-gain, best) > queue[0]:
                 heappush(queue, (-gain, best))
                 continue
-            found.append(int(rows[best]))
-            left[group[best]] -= 1
+            chosen.append(int(rows[best]))
+            room[group[best]] -= 1
             need = need - served
-        return found
+        return chosen
 
     def opened(self, new: Sequence[int], nodes: Int64) -> "Target":
         """Return the target with new nodes open. new : those of it, NOT_OPEN = a node that is none; nodes : int64 node
@@ -81,9 +81,9 @@ class Target(NamedTuple):
     def in_place(self, pod_class: Int64, node: Int32) -> tuple[float, float]:
         """Return the worth of room for pods that are where the target has pods of their class, and for those on other
         nodes than any of the target. pod_class : int64[M], node : int32[M] of the pods; its new nodes are open."""
-        taken = self._taken(pod_class, node)
+        counts = self._taken(pod_class, node)
         elsewhere = ~np.isin(node, self.node[self.node >= 0])
-        return total(self.value[self.pod_class] * taken), total(self.value[pod_class[elsewhere]])
+        return total(self.value[self.pod_class] * counts), total(self.value[pod_class[elsewhere]])
 
     def _taken(self, pod_class: Int64, node: Int32) -> Int64:
         """Return how many pods are at each place, as far as it has room. int64[E]."""

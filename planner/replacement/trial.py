@@ -80,8 +80,8 @@ class Bench(NamedTuple):
     @property
     def spare_nodes(self) -> Int64:
         """The spare nodes that are still closed, but for the last. int64."""
-        found: Int64 = self.packer.growth.spare_nodes[self.first_spare : len(self.packer.growth.spare_nodes) - SPARE]
-        return found
+        closed: Int64 = self.packer.growth.spare_nodes[self.first_spare : len(self.packer.growth.spare_nodes) - SPARE]
+        return closed
 
 
 def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | None = None) -> Trial:
@@ -99,37 +99,37 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
     opened = bench.spare_nodes[: len(group_of)]
     allowed[opened] = True
     place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, pods)
-    left, too_many = unplaced(state, pods), 0.0
+    waiting, too_many = unplaced(state, pods), 0.0
     for _ in range(REPEATED_OPENINGS):
-        if not len(left):
+        if not len(waiting):
             break
-        more, too_many = _open_nodes(bench, left, group_of)
+        more, too_many = _open_nodes(bench, waiting, group_of)
         opened = bench.spare_nodes[len(group_of) : len(group_of) + len(more)]
         group_of += more
         allowed[opened] = True
-        left = unplaced(state, pods)
-        if len(left):
-            place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, left)
-            left = unplaced(state, pods)
+        waiting = unplaced(state, pods)
+        if len(waiting):
+            place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, waiting)
+            waiting = unplaced(state, pods)
         if not more:
             break
     check_log(state)
-    found = as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
+    trial = as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
     revert(state, start)
-    return found
+    return trial
 
 
 def _follow(bench: Bench, target: Target, pods: Int32) -> list[int]:
     """Place pods as a target has them, and open new nodes of it for the others; return these new nodes."""
     _fill(bench.state, target, pods)
-    state, left = bench.state, unplaced(bench.state, pods)
-    most = min(bench.most_new, len(bench.spare_nodes))
-    if not len(left) or most <= 0:
+    state, waiting = bench.state, unplaced(bench.state, pods)
+    most_new = min(bench.most_new, len(bench.spare_nodes))
+    if not len(waiting) or most_new <= 0:
         return []
-    new = target.chosen_new(state.pod_class[left], bench.context.group_price, bench.may_add, most)
+    new = target.chosen_new(state.pod_class[waiting], bench.context.group_price, bench.may_add, most_new)
     if new:
-        place_on_new_nodes(bench.packer, target.group_of[new], left[:0], left[:0], bench.first_spare)
-        _fill(state, target.opened(new, bench.spare_nodes[: len(new)]), left)
+        place_on_new_nodes(bench.packer, target.group_of[new], waiting[:0], waiting[:0], bench.first_spare)
+        _fill(state, target.opened(new, bench.spare_nodes[: len(new)]), waiting)
     return new
 
 
@@ -148,29 +148,31 @@ def _fill(state: SimulationState, target: Target, pods: Int32) -> None:
     )
 
 
-def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int], float]:
+def _open_nodes(bench: Bench, waiting: Int32, before: list[int]) -> tuple[list[int], float]:
     """Open the cheapest new nodes for pods, and place these as planned; return the group of each node, or none and
     `Trial.too_many`. before : groups of the nodes that the trial has opened already."""
     context, state = bench.context, bench.state
     request, first = context.request, bench.first_spare + len(before)
     spare = bench.spare_nodes[len(before) :]
-    most = min(bench.most_new - len(before), len(spare))
-    may_add = np.minimum(bench.may_add - np.bincount(before, minlength=len(bench.may_add)), most)
-    bounds = class_admission(bench.packer.simulation, bench.packer.growth, left, np.flatnonzero(may_add > 0))
-    room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most, first)
-    problem, row_of = whole_problem(room, bounds, left)
+    most_new = min(bench.most_new - len(before), len(spare))
+    may_add = np.minimum(bench.may_add - np.bincount(before, minlength=len(bench.may_add)), most_new)
+    bounds = class_admission(bench.packer.simulation, bench.packer.growth, waiting, np.flatnonzero(may_add > 0))
+    room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most_new, first)
+    problem, row_of = whole_problem(room, bounds, waiting)
     search = request.settings.search
     cells = len(problem.pods) * int(np.count_nonzero(problem.most))
-    is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
+    is_large = len(waiting) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
     if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, TRIAL_ROWS)
         row_of = joined[row_of]
         search = search.for_one_of_many(MANY_PODS**2)
     until = PlanBounds(request.limits, request.round.work.time_left, search)
-    planned = planned_nodes(cheapest_plan(problem, until), RowsOfPods(by_class(bench.packer.simulation, left), row_of))
-    if len(planned.group_of) > most:
-        return [], 1 - most / len(planned.group_of)
-    place_on_new_nodes(bench.packer, planned.group_of, left[:0], left[:0], first)
+    planned = planned_nodes(
+        cheapest_plan(problem, until), RowsOfPods(by_class(bench.packer.simulation, waiting), row_of)
+    )
+    if len(planned.group_of) > most_new:
+        return [], 1 - most_new / len(planned.group_of)
+    place_on_new_nodes(bench.packer, planned.group_of, waiting[:0], waiting[:0], first)
     waits = state.pod_node[planned.pods] == NO_NODE
     place_in_slots(state, planned.on(spare, waits))
     return planned.group_of, 0.0
@@ -186,10 +188,10 @@ def as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32, of_
     number[opened[used]] = np.arange(int(used.sum()))
     is_new = (number[at] >= 0) & (at >= 0)
     node = np.where(is_new, node_count + number[at], at).astype(np.int32)
-    kept = tuple(group for group, is_used in zip(group_of, used.tolist(), strict=True) if is_used)
+    groups_used = tuple(group for group, is_used in zip(group_of, used.tolist(), strict=True) if is_used)
     following = [*of_target, *[NOT_OPEN] * (len(group_of) - len(of_target))]
     kept_new = tuple(new for new, is_used in zip(following, used.tolist(), strict=True) if is_used)
-    return Trial(leaving, kept, pods, node, pods[at == NO_NODE], kept_new)
+    return Trial(leaving, groups_used, pods, node, pods[at == NO_NODE], kept_new)
 
 
 def replay(bench: Bench, trial: Trial) -> Int32:
@@ -220,7 +222,7 @@ def pairs_alike(bench: Bench, trial: Trial) -> Iterator[tuple[int, int]]:
     """
     context = bench.context
     group = context.request.snapshot.nodes.group[trial.leaving]
-    last = {one: at for at, one in enumerate(trial.group_of)}
+    last = {group_row: at for at, group_row in enumerate(trial.group_of)}
     order = np.argsort(-context.pods.cost[trial.leaving], kind="stable")
     for at in order[np.isin(group[order], list(last))][:KEPT_NODES_TRIED].tolist():
         yield int(trial.leaving[at]), last[int(group[at])]
@@ -248,12 +250,12 @@ def with_node_kept(bench: Bench, trial: Trial, node: int, new: int) -> Trial | N
         if follows:
             place_where(state, used, pods, target)
         place_anywhere(state, order, used, unplaced(state, pods))
-        left = unplaced(state, pods)
+        waiting = unplaced(state, pods)
         check_log(state)
-        found = as_trial(bench, leaving, list(group_of), pods, list(of_target))
+        kept_trial = as_trial(bench, leaving, list(group_of), pods, list(of_target))
         revert(state, start)
-        if not len(left):
-            return found
+        if not len(waiting):
+            return kept_trial
     return None
 
 

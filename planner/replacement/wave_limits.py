@@ -117,10 +117,10 @@ def groups_that_take(context: ReplacementContext, pods: Int32, amounts: Int64 | 
     amounts = fresh_amounts(simulation, growth) if amounts is None else amounts
     classes = np.unique(state.pod_class[pods])
     needed = state.resources.request[state.pod_class[pods]].sum(axis=0)
-    known = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
-    node_class = state.node_class[np.where(known, growth.template_node, 0)]
-    admits = (state.blocked[classes][:, node_class] == 0).all(axis=0) & known
+    grows = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
+    node_class = state.node_class[np.where(grows, growth.template_node, 0)]
+    admits = (state.blocked[classes][:, node_class] == 0).all(axis=0) & grows
     fits = ((needed <= amounts) | (needed == 0)).all(axis=1)
     groups = np.flatnonzero(admits & fits)
-    found: list[int] = groups[np.lexsort((groups, context.group_price[groups]))].tolist()
-    return found
+    cheapest_first: list[int] = groups[np.lexsort((groups, context.group_price[groups]))].tolist()
+    return cheapest_first

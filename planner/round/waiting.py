@@ -41,8 +41,8 @@ def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", pending:
 
 def _placed_elsewhere(gangs: Sequence[Gang]) -> Int32:
     """Return the pods that the scheduler holds with their gangs, and those that a domain binds. int32."""
-    found = [gang.pending for gang in gangs if gang.held or gang.topology_key]
-    return np.concatenate([np.zeros(0, np.int32), *found])
+    waiting = [gang.pending for gang in gangs if gang.held or gang.topology_key]
+    return np.concatenate([np.zeros(0, np.int32), *waiting])
 
 
 def _take_off_broken(state: SimulationState, gangs: Sequence[Gang]) -> None:
@@ -110,12 +110,12 @@ class UnusedNodes:
         if order.node_group not in self._group_at:
             return False
         group, nodes = self._group_at[order.node_group], self._snapshot.nodes
-        most = min(order.count, self._above_min[group])
+        limit = min(order.count, self._above_min[group])
         since = (nodes.group == group) & (nodes.created_ns >= order.order_time.seconds * SECOND_NS)
-        here = np.flatnonzero(since & ~self._in_use[: len(nodes.name)])[:most]
+        here = np.flatnonzero(since & ~self._in_use[: len(nodes.name)])[:limit]
         is_known = group + 1 < len(self._growth.upcoming_offsets) and order.node_group not in self._growing
         coming = self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
-        coming = coming[~self._in_use[coming]][: most - len(here)]
+        coming = coming[~self._in_use[coming]][: limit - len(here)]
         self._in_use[here] = self._in_use[coming] = True
         self._above_min[group] -= len(here) + len(coming)
         for release in releases:

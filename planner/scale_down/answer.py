@@ -115,12 +115,12 @@ def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> No
 def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
     """Return for each node 16 hexadecimal digits, a digest over the sorted uids of its pods to move."""
     uids = snapshot.pods.uid
-    most = int(np.diff(unneeded.bounds).max(initial=0))
+    longest = int(np.diff(unneeded.bounds).max(initial=0))
     moved = unneeded.pods
     size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
     out = np.empty(size, np.uint8)
     ends = np.zeros(len(unneeded.nodes), np.int64)
-    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
+    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((longest, 2), np.int64), out, ends)
     written = out.data
     return [hashlib.sha256(written[first:last]).hexdigest()[:16] for first, last in pairwise([0, *ends.tolist()])]
 

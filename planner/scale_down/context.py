@@ -129,8 +129,8 @@ def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
     placed = request.round.simulation.state.pod_node[pending] >= 0
     was_asked = pb.Decision.SCALE_UP in request.round.decided
     waits = [gang.pending for gang in gangs if gang.held or (gang.is_bound_together and was_asked)]
-    found: Int32 = pending[placed | ~np.isin(pending, np.concatenate([pending[:0], *waits]))]
-    return found
+    with_room: Int32 = pending[placed | ~np.isin(pending, np.concatenate([pending[:0], *waits]))]
+    return with_room
 
 
 def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
@@ -157,8 +157,8 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainC
     node = simulation.state.pod_node[-count:]
     lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
-    found = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
-    return found._replace(undone=judged(previous.undone, found, request.now_ns))
+    slack = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
+    return slack._replace(undone=judged(previous.undone, slack, request.now_ns))
 
 
 def _balance(request: ScaleDownRequest) -> Balance | None:
@@ -186,13 +186,13 @@ def _longest(group: NodeGroupInfo, settings: ScaleDownSettings, now_ns: int) -> 
         (group.last_deletion_ns, settings.delay_after_delete_ns, "lost a node"),
         (group.last_failure_ns, settings.delay_after_failure_ns, "failed to lose a node"),
     )
-    found = [
+    waits = [
         (since_ns + delay_ns - now_ns, f"node group {group.id} {what} {_seconds(now_ns - since_ns)} ago; "
                 f"no node is removed for {_seconds(delay_ns)} after that")
         for since_ns, delay_ns, what in reasons
         if since_ns > 0 and since_ns + delay_ns > now_ns
     ]  # fmt: skip
-    return max(found, default=(0, ""), key=lambda wait: wait[0])
+    return max(waits, default=(0, ""), key=lambda wait: wait[0])
 
 
 def _seconds(span_ns: int) -> str:

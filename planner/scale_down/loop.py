@@ -332,8 +332,8 @@ def _simulate(
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
-    known = len(request.snapshot.pods.spec)
-    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    pod_count = len(request.snapshot.pods.spec)
+    evicted = np.arange(pod_count, pod_count + len(context.evictions), dtype=np.int32)
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),

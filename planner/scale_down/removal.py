@@ -65,11 +65,11 @@ def room(max_parallelism: int, max_drain: int, deleting: int, draining: int) -> 
     return Room(total, min(max(max_drain - draining, 0), total))
 
 
-def crop(empty: Int32, drain: Int32, group: Int32, size: Int64, left: Room) -> Crop:
+def crop(empty: Int32, drain: Int32, group: Int32, size: Int64, room_left: Room) -> Crop:
     """Return which of the empty nodes : int32 and of those to be drained : int32 go now, in their order. group :
     int32[N], -1 = none; size : int64[G+1], how many nodes of a group go together or not at all, 0 = each goes alone.
     """
-    (total, drains), may_overflow = left, True
+    (total, drains), may_overflow = room_left, True
     chosen_empty, chosen_drain = [empty[:0]], [drain[:0]]
     # Groups with empty nodes first; a group that may not go ends its half of the list, as upstream's does.
     for half in (empty, drain):
@@ -149,7 +149,7 @@ class Removal(NamedTuple):
     ends_ns: Int64
     delete_empty: Int32
     drain: Int32
-    left: Room
+    room: Room
 
 
 def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) -> Removal:
@@ -173,26 +173,26 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     _keep_budgets(context, unneeded, since_ns, not_now)
     deleting = deletions_by_group(snapshot, request.leaving)
     draining = sum(deletion.drain for deletion in snapshot.deletions)
-    left = room(settings.max_parallelism, settings.max_drain_parallelism, len(deleting), draining)
+    room_left = room(settings.max_parallelism, settings.max_drain_parallelism, len(deleting), draining)
     if context.unhealthy:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
     if context.cooldown.cluster:
         _mark(not_now, (not_now == 0) & ~useless, Reason.IN_COOLDOWN)
-    chosen = _even_crop(context, unneeded, since_ns, not_now, left)
+    chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
     goes = np.isin(unneeded.nodes, chosen.both)
     if leaves_too_little(context, unneeded.nodes[goes], unneeded.slack_dependent):
         _mark(not_now, np.isin(unneeded.nodes, unneeded.slack_dependent.nodes), Reason.NEEDED_FOR_SLACK)
-        chosen = _even_crop(context, unneeded, since_ns, not_now, left)
+        chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
         goes = np.isin(unneeded.nodes, chosen.both)
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     ends_ns[~np.isin(not_now, (Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH))] = 0
-    return Removal(not_now, ends_ns, np.sort(chosen.empty), np.sort(chosen.drain), left)
+    return Removal(not_now, ends_ns, np.sort(chosen.empty), np.sort(chosen.drain), room_left)
 
 
 def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8) -> None:
     """Mark the nodes that no budget for nodes lets go now, in place: the first to go take what is left."""
     budgets = context.nodes.budgets
-    if not len(budgets.left):
+    if not len(budgets.rest):
         return
     order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
     order = unneeded.nodes[order[not_now[order] == 0]]
@@ -221,14 +221,16 @@ def _keep_groups_whole(context: ScaleDownContext, unneeded: UnneededNodes, not_n
     _mark(not_now, ~complete_groups(context, going)[unneeded.nodes], Reason.ATOMIC_SCALE_DOWN_FAILED)
 
 
-def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, left: Room) -> Crop:
+def _even_crop(
+    context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, room_left: Room
+) -> Crop:
     """Return the nodes that go; those that have to wait for balance, or for other nodes of a gang that moves whole, are
     marked in `not_now` : uint8[U], in place."""
     gangs = whole_gangs(context)
     while True:
         torn = gangs.torn(unneeded.nodes[not_now == 0])
         _mark(not_now, np.isin(unneeded.nodes, torn), Reason.NOT_UNNEEDED_OTHER_REASON)
-        chosen = _crop(context, unneeded, since_ns, not_now == 0, left)
+        chosen = _crop(context, unneeded, since_ns, not_now == 0, room_left)
         going = chosen.both
         torn = gangs.torn(going)
         wait = going[uneven(context.balance, going)] if context.balance else going[:0]
@@ -238,7 +240,7 @@ def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int
         _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
 
 
-def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, ready: Bool, left: Room) -> Crop:
+def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, ready: Bool, room_left: Room) -> Crop:
     order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
     rows = order[ready[order]]
     empty, risky = (np.diff(unneeded.bounds) == 0)[rows], unneeded.risky[rows]
@@ -249,7 +251,7 @@ def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, r
         second = level(context.balance, second, first)
         last = level(context.balance, last, np.concatenate([first, second]))
     size = np.append(whole_sizes(context), 0)
-    return crop(first, np.concatenate([second, last]), context.request.snapshot.nodes.group, size, left)
+    return crop(first, np.concatenate([second, last]), context.request.snapshot.nodes.group, size, room_left)
 
 
 def since(context: ScaleDownContext, unneeded: Int32) -> Int64:

@@ -131,11 +131,11 @@ def _risky(finding: SearchResult, first: Int32) -> Bool:
 
     Pods of nodes being deleted have used up their budgets before.
     """
-    limits, left = finding.problem.limits, finding.problem.limits.disruptions.copy()
+    limits, disruptions = finding.problem.limits, finding.problem.limits.disruptions.copy()
     used = entries_of(limits.offsets, first)
-    np.subtract.at(left, limits.budget[used], limits.need[used])
+    np.subtract.at(disruptions, limits.budget[used], limits.need[used])
     risky = np.zeros(len(limits.group), bool)
-    risky[first] = nodes_using(limits, left[limits.budget] <= 0)[first]
+    risky[first] = nodes_using(limits, disruptions[limits.budget] <= 0)[first]
     return risky
 
 
@@ -166,8 +166,8 @@ def _reserved(context: ScaleDownContext, problem: DrainProblem) -> Bool:
 def _stopping(finding: SearchResult, reasons: UInt8) -> Int64:
     """Return the first blocking pod of each node that has one, in order of the nodes. int64; O(P)."""
     first = finding.context.pods.first_on_nodes(outcome.blocks(finding.codes))
-    found: Int64 = first[(first >= 0) & (reasons == Reason.BLOCKED_BY_POD)].astype(np.int64)
-    return found
+    blocking: Int64 = first[(first >= 0) & (reasons == Reason.BLOCKED_BY_POD)].astype(np.int64)
+    return blocking
 
 
 def _moves(finding: SearchResult, accepted: Int32) -> Moves:
@@ -178,8 +178,8 @@ def _moves(finding: SearchResult, accepted: Int32) -> Moves:
     leaving_pods = pods_of_leaving_nodes(context)
     leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
     bounds, pods = _moves_of(finding.problem, accepted)
-    known = len(snapshot.pods.spec)
-    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    pod_count = len(snapshot.pods.spec)
+    evicted = np.arange(pod_count, pod_count + len(context.evictions), dtype=np.int32)
     unbound_pods = np.concatenate([context.pending, evicted])
     source = np.concatenate([leaving, accepted, np.array([len(context.request.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(unbound_pods)])])

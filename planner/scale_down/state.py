@@ -86,7 +86,7 @@ def read_undone_drains(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
     longest.
     """
     # A state may contain times that no clock shows.
-    drain_ns, until_ns = (one.seconds * SECOND_NS + one.nanos for one in (state.drain_time, state.until_time))
+    drain_ns, until_ns = (time.seconds * SECOND_NS + time.nanos for time in (state.drain_time, state.until_time))
     return UndoneDrains(
         drain_ns=max(min(drain_ns, now_ns), 0),
         pod_count=max(state.pod_count, 0),
@@ -95,16 +95,16 @@ def read_undone_drains(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
     )
 
 
-def write_undone_drains(kept: UndoneDrains, state: pb.ScaleDownState) -> None:
+def write_undone_drains(record: UndoneDrains, state: pb.ScaleDownState) -> None:
     """Write the record to a state; nothing if it is empty."""
-    if kept == UndoneDrains():
+    if record == UndoneDrains():
         return
-    found = state.undone_drains
-    found.pod_count, found.times = kept.pod_count, kept.times
-    if kept.drain_ns:
-        found.drain_time.FromNanoseconds(kept.drain_ns)
-    if kept.until_ns:
-        found.until_time.FromNanoseconds(kept.until_ns)
+    message = state.undone_drains
+    message.pod_count, message.times = record.pod_count, record.times
+    if record.drain_ns:
+        message.drain_time.FromNanoseconds(record.drain_ns)
+    if record.until_ns:
+        message.until_time.FromNanoseconds(record.until_ns)
 
 
 _BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize
@@ -297,30 +297,30 @@ def _read_later(state: pb.ScaleDownState, node_of: Int32, unneeded: Int32) -> La
     return LaterWaves(node[others], since_ns[others], wave[place[others]])
 
 
-def _nodes(given: bytes, node_of: Int32, field: str) -> Int32:
+def _nodes(data: bytes, node_of: Int32, field: str) -> Int32:
     """Return those nodes of a column that are still there, without repetition. int32."""
-    node = np.unique(translated(column(given, np.int32, field), node_of, field))
+    node = np.unique(translated(column(data, np.int32, field), node_of, field))
     return node[node >= 0]
 
 
-def _node_times(given: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:
+def _node_times(times: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:
     """Return the nodes that are still there, their times, and their places among the nodes in the state, ascending."""
-    node = translated(column(given.node, np.int32, f"{field}.node"), node_of, f"{field}.node")
-    time_ns = column(given.time_ns, np.int64, f"{field}.time_ns")
+    node = translated(column(times.node, np.int32, f"{field}.node"), node_of, f"{field}.node")
+    time_ns = column(times.time_ns, np.int64, f"{field}.time_ns")
     check_lengths(field, len(node), len(time_ns))
     _, first = np.unique(node, return_index=True)
-    kept = np.sort(first)
-    kept = kept[node[kept] >= 0]
-    return node[kept], time_ns[kept], kept
+    rows = np.sort(first)
+    rows = rows[node[rows] >= 0]
+    return node[rows], time_ns[rows], rows
 
 
-def _read_failed(given: pb.FailedNodes, node_of: Int32) -> FailedNodes:
-    node = translated(column(given.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
-    time_ns = column(given.time_ns, np.int64, "unremovable.time_ns")
-    reason = column(given.reason, np.uint8, "unremovable.reason")
-    blocking = column(given.blocking_reason, np.uint8, "unremovable.blocking_reason")
-    check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(given.blocking_pod))
+def _read_failed(message: pb.FailedNodes, node_of: Int32) -> FailedNodes:
+    node = translated(column(message.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
+    time_ns = column(message.time_ns, np.int64, "unremovable.time_ns")
+    reason = column(message.reason, np.uint8, "unremovable.reason")
+    blocking = column(message.blocking_reason, np.uint8, "unremovable.blocking_reason")
+    check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(message.blocking_pod))
     sorted_nodes, first = np.unique(node, return_index=True)
-    kept = first[sorted_nodes >= 0]
-    pods = tuple(map(list(given.blocking_pod).__getitem__, kept.tolist()))
-    return FailedNodes(node[kept], time_ns[kept], reason[kept], blocking[kept], pods)
+    rows = first[sorted_nodes >= 0]
+    pods = tuple(map(list(message.blocking_pod).__getitem__, rows.tolist()))
+    return FailedNodes(node[rows], time_ns[rows], reason[rows], blocking[rows], pods)

@@ -62,16 +62,16 @@ class WholeGangs(NamedTuple):
             return of_node
         mine = self.of_node >= 0
         sums = np.bincount(self.of_node[mine], of_node[mine], len(self.size))
-        found = of_node.copy()
-        found[mine] = (sums / self.size)[self.of_node[mine]]
-        return found
+        mean = of_node.copy()
+        mean[mine] = (sums / self.size)[self.of_node[mine]]
+        return mean
 
     def on_any(self, nodes: Bool) -> Bool:
         """Return which gangs are on some of the nodes : bool[N]. bool[W]."""
-        found = np.zeros(len(self.size), np.bool_)
+        on_nodes = np.zeros(len(self.size), np.bool_)
         of_nodes = self.of_node[nodes]
-        found[of_nodes[of_nodes >= 0]] = True
-        return found
+        on_nodes[of_nodes[of_nodes >= 0]] = True
+        return on_nodes
 
 
 def whole_gangs(context: ScaleDownContext) -> WholeGangs:
@@ -80,9 +80,9 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
     gangs = limited_gangs(request.snapshot, request.cache) if request.round.settings.gangs.move_running else ()
     chosen = [(row, gang) for row, gang in enumerate(gangs) if _may_move(context, request.settings, gang)]
     nodes = [np.unique(request.snapshot.pods.node[gang.bound]) for _, gang in chosen]
-    found = WholeGangs(
+    gangs_of_nodes = WholeGangs(
         np.full(count, NO_GANG, np.int32),
-        np.array([len(one) for one in nodes], np.int64),
+        np.array([len(gang_nodes) for gang_nodes in nodes], np.int64),
         np.full(count, -1, np.int32),
         np.array([row for row, _ in chosen], np.int64),
         np.array([len(gang.bound) for _, gang in chosen], np.int64),
@@ -90,12 +90,12 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
     )
     shared = np.zeros(len(chosen), np.bool_)
     for number, ((_, gang), of_gang) in enumerate(zip(chosen, nodes, strict=True)):
-        others = found.of_node[of_gang]
+        others = gangs_of_nodes.of_node[of_gang]
         shared[others[others >= 0]] = True
         shared[number] = bool((others >= 0).any())
-        found.of_node[of_gang] = number
-        found.pod[request.snapshot.pods.node[gang.bound]] = gang.bound
-    return found.without(shared)
+        gangs_of_nodes.of_node[of_gang] = number
+        gangs_of_nodes.pod[request.snapshot.pods.node[gang.bound]] = gang.bound
+    return gangs_of_nodes.without(shared)
 
 
 def _may_move(context: ScaleDownContext, settings: ScaleDownSettings, gang: Gang) -> bool:

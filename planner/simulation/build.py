@@ -99,41 +99,41 @@ def build_empty(
     snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, limits: RequestLimits
 ) -> Simulation:
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
-    given = joined(snapshot, virtual, limits)
+    inputs = joined(snapshot, virtual, limits)
     if settings.expendable_below is not None:
         traits = traits_in_plans(snapshot, settings.expendable_below)
-        given = given._replace(nodes=given.nodes._replace(traits=traits + given.nodes.traits[len(traits) :]))
-        given = with_successors(given, snapshot, settings.templates)
+        inputs = inputs._replace(nodes=inputs.nodes._replace(traits=traits + inputs.nodes.traits[len(traits) :]))
+        inputs = with_successors(inputs, snapshot, settings.templates)
     limits.check()
-    specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
-    node_count = len(given.nodes.name)
-    pod_count = len(given.pods.spec) - len(virtual.without_row)
+    specs = scheduling_specs(inputs.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
+    node_count = len(inputs.nodes.name)
+    pod_count = len(inputs.pods.spec) - len(virtual.without_row)
     mounted = volume_sets(
-        snapshot.volumes, volume_parts(STATIC), len(given.pods.spec), snapshot.pods.volume_pod, snapshot.pods.volume
+        snapshot.volumes, volume_parts(STATIC), len(inputs.pods.spec), snapshot.pods.volume_pod, snapshot.pods.volume
     )
-    rows = _pod_rows(given.pods, specs, mounted.of, now_s, settings)
-    classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
+    rows = _pod_rows(inputs.pods, specs, mounted.of, now_s, settings)
+    classes = pod_classes(inputs.strings, inputs.label_sets, rows, specs, limits)
     signature = node_signature(STATIC, specs, mounted)
-    nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
+    nodes = node_classes(inputs.strings, inputs.label_sets, inputs.nodes, signature, limits)
     nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
     static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
-    matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
-    spare = any(one.is_spare for one in virtual.nodes)
-    topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, limits, has_spare_nodes=spare)
-    names = checked_resources(given.resources, specs)
+    matching = PodMatching(classes, _namespace_rows(snapshot, inputs, specs, classes), limits)
+    spare = any(virtual_nodes.is_spare for virtual_nodes in virtual.nodes)
+    topologies = Topologies(inputs.strings, inputs.label_sets, inputs.nodes.label_set, limits, has_spare_nodes=spare)
+    names = checked_resources(inputs.resources, specs)
     limits.reserve(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
     counters = build_counters(
-        BuildContext(snapshot, specs, matching, nodes, given.nodes.traits, pod_count, static, topologies, limits)
+        BuildContext(snapshot, specs, matching, nodes, inputs.nodes.traits, pod_count, static, topologies, limits)
     )
     state = SimulationState(
         classes.of[:pod_count].astype(np.int64),
         np.full(pod_count, NO_NODE, np.int64),
-        given.pods.pinned[:pod_count].astype(np.int64),
+        inputs.pods.pinned[:pod_count].astype(np.int64),
         nodes.of.astype(np.int64),
         _node_states(virtual, len(snapshot.nodes.name)),
         static.blocked,
         local_classes(counters),
-        resource_counters(names, given.resources, given.nodes.allocatable, specs, classes),
+        resource_counters(names, inputs.resources, inputs.nodes.allocatable, specs, classes),
         counters,
         _virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:]),
         log_for(pod_count, node_count),
@@ -147,18 +147,18 @@ def build_empty(
 
 
 def _pod_rows(
-    given: PodInput, specs: SchedulingSpecs, volume_set: Int32, now_s: int, settings: SimulationSettings
+    pods: PodInput, specs: SchedulingSpecs, volume_set: Int32, now_s: int, settings: SimulationSettings
 ) -> PodRows:
     """Return the rows of pods. volume_set : int32[P] as in `VolumeSets`."""
-    expired = is_spread_expired(specs.spread_timeout_s[given.spec], given.created_s, now_s, settings)
+    expired = is_spread_expired(specs.spread_timeout_s[pods.spec], pods.created_s, now_s, settings)
     return PodRows(
-        given.namespace,
-        specs.of[given.spec],
-        given.label_set,
-        given.pinned,
+        pods.namespace,
+        specs.of[pods.spec],
+        pods.label_set,
+        pods.pinned,
         volume_set,
-        given.terminating,
-        given.gated,
+        pods.terminating,
+        pods.gated,
         expired,
     )
 
@@ -170,10 +170,10 @@ def is_spread_expired(timeout_s: Int64, created_s: Int64, now_s: int, settings: 
     return (timeout_s >= 0) & (now_s - created_s > timeout_s)
 
 
-def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
-    looked_at = (one.namespace_selectors for one in specs.looks_at if one is not None)
+def _namespace_rows(snapshot: Snapshot, inputs: Inputs, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
+    looked_at = (spec.namespace_selectors for spec in specs.looks_at if spec is not None)
     selectors = list(dict.fromkeys(selector for some in looked_at for selector in some))
-    return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, selectors)
+    return NamespaceRows(inputs.strings, inputs.label_sets, snapshot.namespaces, classes, selectors)
 
 
 def _placed(snapshot: Snapshot, cutoff: int | None, count: int) -> Int64:
@@ -187,7 +187,7 @@ def _placed(snapshot: Snapshot, cutoff: int | None, count: int) -> Int64:
 
 def _node_states(virtual: VirtualRows, real: int) -> UInt8:
     """Return the initial state of each node : uint8[N]. real : number of nodes that are not virtual."""
-    virtual_states = [np.full(len(one.names), OPEN if one.is_open else CLOSED, np.uint8) for one in virtual.nodes]
+    virtual_states = [np.full(len(nodes.names), OPEN if nodes.is_open else CLOSED, np.uint8) for nodes in virtual.nodes]
     return np.concatenate([np.full(real, OPEN, np.uint8), *virtual_states])
 
 
@@ -199,13 +199,13 @@ def _virtual_node_columns(virtual: VirtualRows, real: int, resident_class: Int32
     count = real + virtual.node_count
     lengths = np.zeros(count, np.int64)
     parts, first, node, spare = [np.zeros(0, np.int32)], 0, real, -1
-    for one in virtual.nodes:
-        last = first + len(one.residents)
-        lengths[node : node + len(one.names)] = len(one.residents)
-        parts.append(np.tile(resident_class[first:last], len(one.names)))
-        if one.is_spare and spare < 0:
+    for nodes in virtual.nodes:
+        last = first + len(nodes.residents)
+        lengths[node : node + len(nodes.names)] = len(nodes.residents)
+        parts.append(np.tile(resident_class[first:last], len(nodes.names)))
+        if nodes.is_spare and spare < 0:
             spare = node
-        first, node = last, node + len(one.names)
+        first, node = last, node + len(nodes.names)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     resident = np.concatenate(parts).astype(np.int64)
     return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([spare], np.int64))
@@ -216,18 +216,18 @@ def to_keep(built: Simulation) -> Simulation:
     return built._replace(state=built.state._replace(log=move_log(0)))
 
 
-def fresh(kept: Simulation, more_pods: int = 0) -> Simulation:
+def fresh(simulation: Simulation, more_pods: int = 0) -> Simulation:
     """Return a writable copy, with room in its log for the moves of `more_pods` additional pods."""
-    return kept._replace(state=_state(kept.state, more_pods))
+    return simulation._replace(state=_state(simulation.state, more_pods))
 
 
 def branch(state: SimulationState) -> SimulationState:
     """Return an independent copy of a state, including the moves in its log."""
-    made, length = _state(state, 0), state.log.length[0]
+    copied, length = _state(state, 0), state.log.length[0]
     log = move_log(len(state.log.moves))
     log.moves[:length] = state.log.moves[:length]
     log.length[0], log.refused[0] = length, state.log.refused[0]
-    return made._replace(log=log)
+    return copied._replace(log=log)
 
 
 def go_over_to(state: SimulationState, other: SimulationState) -> None:
@@ -239,9 +239,9 @@ def go_over_to(state: SimulationState, other: SimulationState) -> None:
     state.log.moves[:length] = other.log.moves[:length]
 
 
-def _state(kept: SimulationState, more_pods: int) -> SimulationState:
-    own: SimulationState = _with_copies(kept, written_paths(kept))
-    return own._replace(log=log_for(len(kept.pod_node) + more_pods, len(kept.node_state)))
+def _state(state: SimulationState, more_pods: int) -> SimulationState:
+    own: SimulationState = _with_copies(state, written_paths(state))
+    return own._replace(log=log_for(len(state.pod_node) + more_pods, len(state.node_state)))
 
 
 def _with_copies(arrays: Any, paths: Iterable[str]) -> Any:

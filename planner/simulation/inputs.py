@@ -125,7 +125,7 @@ class _VirtualLabelSets:
             for first in range(0, len(alike.names), _AT_A_TIME):
                 limits.check()
                 labels = alike.labels_of(alike.names[first : first + _AT_A_TIME])
-                self.of_nodes += [sets.setdefault(one, len(sets)) for one in labels]
+                self.of_nodes += [sets.setdefault(label_set, len(sets)) for label_set in labels]
         self._sets = list(sets)
         self._limits = limits
         self.texts = {text for labels in sets for pair in labels for text in pair}
@@ -227,23 +227,23 @@ class TemplateRequestsKey(SnapshotKey[TemplateRequests]):
 
 def template_requests(snapshot: Snapshot) -> TemplateRequests:
     """Return what the templates of all controllers request. O(owners)."""
-    found = tuple(owner.pod_requests for owner in snapshot.owners)
-    if not any(found):
+    of_owners = tuple(owner.pod_requests for owner in snapshot.owners)
+    if not any(of_owners):
         return NO_TEMPLATES
-    return TemplateRequests(found, blake2b(repr(found).encode(), digest_size=16).hexdigest())
+    return TemplateRequests(of_owners, blake2b(repr(of_owners).encode(), digest_size=16).hexdigest())
 
 
-def with_successors(given: Inputs, snapshot: Snapshot, templates: TemplateRequests) -> Inputs:
+def with_successors(inputs: Inputs, snapshot: Snapshot, templates: TemplateRequests) -> Inputs:
     """Return the inputs with the pods' requests elsewhere, and the difference added to what their nodes offer."""
     if not templates.digest:
-        return given
-    has_template = np.array([bool(one) for one in templates.by_owner], np.bool_)
+        return inputs
+    has_template = np.array([bool(requests) for requests in templates.by_owner], np.bool_)
     pods = snapshot.pods
     rows = np.flatnonzero(running(snapshot) & (pods.owner >= 0) & ((pods.flags & _STAYS) == 0))
     rows = rows[has_template[pods.owner[rows]]]
     pairs, of_pair = np.unique(np.stack([pods.owner[rows], pods.spec[rows]]), axis=1, return_inverse=True)
-    specs, spec, allocatable = list(given.pods.specs), given.pods.spec.copy(), given.nodes.allocatable.copy()
-    column = {name: at for at, name in enumerate(given.resources)}
+    specs, spec, allocatable = list(inputs.pods.specs), inputs.pods.spec.copy(), inputs.nodes.allocatable.copy()
+    column = {name: at for at, name in enumerate(inputs.resources)}
     for number, (owner, at) in enumerate(pairs.T.tolist()):
         own, template = dict(specs[at].requests), dict(templates.by_owner[owner])
         more = {name: amount - own.get(name, 0) for name, amount in template.items() if amount > own.get(name, 0)}
@@ -255,6 +255,6 @@ def with_successors(given: Inputs, snapshot: Snapshot, templates: TemplateReques
         for name, amount in more.items():
             if name in column:
                 np.add.at(allocatable[:, column[name]], pods.node[alike], amount)
-    return given._replace(
-        pods=given.pods._replace(specs=tuple(specs), spec=spec), nodes=given.nodes._replace(allocatable=allocatable)
+    return inputs._replace(
+        pods=inputs.pods._replace(specs=tuple(specs), spec=spec), nodes=inputs.nodes._replace(allocatable=allocatable)
     )

@@ -30,7 +30,7 @@ from trimtab.planner.snapshot.references import NONE
 
 
 def with_virtual(
-    given: Simulation,
+    simulation: Simulation,
     pods: tuple[VirtualPod, ...],
     nodes: tuple[VirtualNodes, ...] = (),
     limits: RequestLimits = UNLIMITED,
@@ -41,14 +41,14 @@ def with_virtual(
     kinds : equal to those of the given simulation; pods that are the same objects have their classes.
     """
     distinct, of = _distinct(pods)
-    of_kind = dict(zip(map(id, kinds.pods), given.kind_class.tolist(), strict=False))
+    of_kind = dict(zip(map(id, kinds.pods), simulation.kind_class.tolist(), strict=False))
     classes = np.array([of_kind.get(id(pod), NONE) for pod in distinct], np.int64)
     others = np.flatnonzero(classes == NONE)
-    classes[others] = _known(given, tuple([distinct[at] for at in others.tolist()]))
+    classes[others] = _known(simulation, tuple([distinct[at] for at in others.tolist()]))
     if nodes or (classes == NONE).any():
-        return _rebuilt(given, pods, nodes, limits)
-    pinned = np.array([one.pinned for one in distinct], np.int64)
-    return _with_pods(fresh(given, len(pods)), pods, classes[of], pinned[of])
+        return _rebuilt(simulation, pods, nodes, limits)
+    pinned = np.array([virtual_pod.pinned for virtual_pod in distinct], np.int64)
+    return _with_pods(fresh(simulation, len(pods)), pods, classes[of], pinned[of])
 
 
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
@@ -57,45 +57,51 @@ def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int
     # Equal pods of one workload are consecutive.
     first = np.flatnonzero(np.diff(at, prepend=-1))
     number: dict[int, int] = {}
-    of_run = [number.setdefault(one, len(number)) for one in at[first].tolist()]
+    of_run = [number.setdefault(row, len(number)) for row in at[first].tolist()]
     of = np.repeat(np.array(of_run, np.int64), np.diff(first, append=len(pods)))
     distinct = dict(zip(at[first].tolist(), map(pods.__getitem__, first.tolist()), strict=True))
     return tuple(distinct.values()), of
 
 
-def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int64:
+def _known(simulation: Simulation, pods: tuple[VirtualPod, ...]) -> Int64:
     """Return the class of each pod that equals other pods : int64[pods], else NONE."""
     if not pods:
         return np.zeros(0, np.int64)
-    spec = _specs(given, pods)
-    namespace = namespace_numbers(given.pods, [pod.namespace for pod in pods], lambda: _namespaces_with_pods(given))
+    spec = _specs(simulation, pods)
+    namespace = namespace_numbers(
+        simulation.pods, [pod.namespace for pod in pods], lambda: _namespaces_with_pods(simulation)
+    )
     # Labels are not part of a class if no term selects on them.
-    looked_into = namespace != len(given.pods.namespaces) - 1
-    labels = [dict(pod.labels) if seen else {} for pod, seen in zip(pods, looked_into.tolist(), strict=True)]
+    looked_into = namespace != len(simulation.pods.namespaces) - 1
+    labels = [
+        dict(pod.labels) if is_looked_at else {} for pod, is_looked_at in zip(pods, looked_into.tolist(), strict=True)
+    ]
     created_s = np.array([pod.created_s for pod in pods], np.int64)
     timeout_s = np.array([pod.spec.topology_spread_timeout_s for pod in pods], np.int64)
     pinned = np.array([pod.pinned for pod in pods], np.int32)
-    expired = is_spread_expired(timeout_s, created_s, given.now_s, given.settings)
-    own_node = pinned_in_class(pinned, spec, given.specs)
-    return known_classes(given.pods, spec, namespace, label_groups(given.pods.labels, labels), own_node, expired)
+    expired = is_spread_expired(timeout_s, created_s, simulation.now_s, simulation.settings)
+    own_node = pinned_in_class(pinned, spec, simulation.specs)
+    return known_classes(
+        simulation.pods, spec, namespace, label_groups(simulation.pods.labels, labels), own_node, expired
+    )
 
 
-def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
+def _specs(simulation: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
     """Return the scheduling spec of each pod : int32[pods], NONE = it is new."""
     # By identity, since pods of one workload share their spec, and examining one costs several microseconds.
     number: dict[int, int] = {}
     for pod in pods:
         if id(pod.spec) not in number:
-            spec = scheduling_spec(pod.spec, given.settings.compare_tolerations)
-            number[id(pod.spec)] = given.specs.number.get(spec, NONE)
+            spec = scheduling_spec(pod.spec, simulation.settings.compare_tolerations)
+            number[id(pod.spec)] = simulation.specs.number.get(spec, NONE)
     return np.array([number[id(pod.spec)] for pod in pods], np.int32)
 
 
-def _namespaces_with_pods(given: Simulation) -> set[str]:
-    strings = given.snapshot.strings
-    holding = np.flatnonzero(np.bincount(given.snapshot.pods.namespace, minlength=len(strings)))
+def _namespaces_with_pods(simulation: Simulation) -> set[str]:
+    strings = simulation.snapshot.strings
+    holding = np.flatnonzero(np.bincount(simulation.snapshot.pods.namespace, minlength=len(strings)))
     return {strings[at] for at in holding.tolist()} | {
-        pod.namespace for pod in given.virtual.pods + given.virtual.kinds.pods
+        pod.namespace for pod in simulation.virtual.pods + simulation.virtual.kinds.pods
     }
 
 
@@ -117,14 +123,14 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pi
 
 
 def _rebuilt(
-    given: Simulation, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], limits: RequestLimits
+    simulation: Simulation, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], limits: RequestLimits
 ) -> Simulation:
-    virtual = given.virtual.and_more(pods, nodes)
-    built = build_empty(given.snapshot, virtual, given.now_s, given.settings, limits)
+    virtual = simulation.virtual.and_more(pods, nodes)
+    built = build_empty(simulation.snapshot, virtual, simulation.now_s, simulation.settings, limits)
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
-    built.state.node_state[: len(given.state.node_state)] = given.state.node_state
-    built.state.virtual.opened_from[: len(given.state.node_state)] = given.state.virtual.opened_from
+    built.state.node_state[: len(simulation.state.node_state)] = simulation.state.node_state
+    built.state.virtual.opened_from[: len(simulation.state.node_state)] = simulation.state.virtual.opened_from
     where = np.full(len(built.state.pod_node), NO_NODE, np.int64)
-    where[: len(given.state.pod_node)] = given.state.pod_node
+    where[: len(simulation.state.pod_node)] = simulation.state.pod_node
     fill(built.state, where)
     return built

@@ -23,8 +23,8 @@ from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int64, S
 
 def running(snapshot: Snapshot) -> Bool:
     """Return which pods are on a node and have not ended. bool[P]."""
-    found: Bool = (snapshot.pods.node >= 0) & ~snapshot.pods.is_terminal()
-    return found
+    runs: Bool = (snapshot.pods.node >= 0) & ~snapshot.pods.is_terminal()
+    return runs
 
 
 def expendable(snapshot: Snapshot, cutoff: int) -> Bool:
@@ -44,12 +44,12 @@ def traits_in_plans(snapshot: Snapshot, cutoff: int) -> tuple[NodeTraits, ...]:
 
 
 def _room(snapshot: Snapshot, node: int) -> Amounts:
-    left = dict(zip(snapshot.resources, snapshot.nodes.allocatable[node].tolist(), strict=True))
+    rest = dict(zip(snapshot.resources, snapshot.nodes.allocatable[node].tolist(), strict=True))
     rows = np.flatnonzero(running(snapshot) & (snapshot.pods.node == node))
     for spec in snapshot.pods.spec[rows].tolist():
         for name, amount in (*snapshot.specs[spec].requests, (PODS, 1)):
-            left[name] = left.get(name, 0) - amount
-    return tuple(left.items())
+            rest[name] = rest.get(name, 0) - amount
+    return tuple(rest.items())
 
 
 def nominated_pods(snapshot: Snapshot) -> Int64:
@@ -58,8 +58,8 @@ def nominated_pods(snapshot: Snapshot) -> Int64:
     if not (pods.nominated >= 0).any():
         return np.zeros(0, np.int64)
     waits = (pods.nominated >= 0) & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal()
-    found: Int64 = np.flatnonzero(waits & ((pods.flags & FLAG_GATED) == 0))
-    return found
+    nominated: Int64 = np.flatnonzero(waits & ((pods.flags & FLAG_GATED) == 0))
+    return nominated
 
 
 def hold_nominated(state: SimulationState, snapshot: Snapshot, cutoff: int) -> None:

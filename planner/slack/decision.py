@@ -37,7 +37,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     required = required_sets(inputs, pool_parts, requests)
     table = placeholder_table(required.sets, required.sizes, previous, snapshot)
     names = table.names()
-    pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
+    pods = tuple(chain.from_iterable(repeat(entry.pod, entry.number) for entry in table.sets))
     demand = RequiredWithout(inputs, pool_parts, table.sets)
     this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)

@@ -56,7 +56,7 @@ class PlaceholderTable(NamedTuple):
 
     def names(self) -> list[str]:
         """Return the names of all placeholders."""
-        prefix = [f"{one.name}-" for one in self.sets]
+        prefix = [f"{entry.name}-" for entry in self.sets]
         of_set = np.repeat(np.arange(len(prefix)), np.diff(self.bounds)).tolist()
         return [f"{prefix[at]}{number}" for at, number in zip(of_set, self.number.tolist(), strict=True)]
 
@@ -82,14 +82,14 @@ def placeholder_table(
 
     Sets are sorted by the largest share of a node that one of their placeholders takes, large ones first, then by name.
     """
-    names = [one.name for one in sets]
+    names = [entry.name for entry in sets]
     by_name = np.array(sorted(range(len(sets)), key=names.__getitem__), np.int64)
     order = by_name if len(by_name) < 2 else by_name[np.argsort(-_shares(sizes, snapshot)[by_name], kind="stable")]
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     chosen = order.tolist()
     ordered = tuple([sets[at] for at in chosen])
-    count = np.array([one.number for one in ordered], np.int64)
+    count = np.array([entry.number for entry in ordered], np.int64)
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
     row_before = np.array([previous.row.get(names[at], NONE) for at in chosen], np.int64)
     number, before = _of_last_loop(bounds, row_before, previous)
@@ -100,8 +100,8 @@ def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
     """Return the largest share of a node's resources that a placeholder of each set takes. float64[Q]."""
     # numpy is slow along rows, of which there are thousands.
     by_resource = np.ascontiguousarray(snapshot.nodes.allocatable.T)
-    most = dict(zip(snapshot.resources, by_resource.max(axis=1, initial=1).tolist(), strict=True))
-    most_each = np.array([max(most.get(name, 0), 1) for name in sizes.resources], np.int64)
+    largest = dict(zip(snapshot.resources, by_resource.max(axis=1, initial=1).tolist(), strict=True))
+    most_each = np.array([max(largest.get(name, 0), 1) for name in sizes.resources], np.int64)
     shares: Float64 = (sizes.amounts / most_each).max(axis=1, initial=0.0)
     return shares
 
@@ -154,21 +154,21 @@ def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, all
     last = np.full(len(state.pod_node), NO_NODE, np.int32)
     last[pods] = table.before
     place_where(state, every, pods, last)
-    gangs = [(one, pods[table.bounds[one.set] : table.bounds[one.set + 1]]) for one in held_gangs(table.sets)]
-    gangs = [(one, mine) for one, mine in gangs if (state.pod_node[mine] == NO_NODE).any()]
+    gangs = [(gang, pods[table.bounds[gang.set] : table.bounds[gang.set + 1]]) for gang in held_gangs(table.sets)]
+    gangs = [(gang, mine) for gang, mine in gangs if (state.pod_node[mine] == NO_NODE).any()]
     for _, mine in gangs:
         for pod in mine[state.pod_node[mine] != NO_NODE].tolist():
             remove(state, pod)
     order = _order(simulation, table, pods, every)
     # What fits only together comes before what fits by itself.
     server, domains = DemandServer(_RoomPlacer(state, last, order, every)), TopologyDomains(simulation, (), order)
-    for one, mine in gangs:
-        key = table.sets[one.set].topology_key
-        demand = DemandSet(one.name, mine, len(mine), np.zeros(len(mine), bool), key)
+    for gang, mine in gangs:
+        key = table.sets[gang.set].topology_key
+        demand = DemandSet(gang.name, mine, len(mine), np.zeros(len(mine), bool), key)
         if choice := domains.of(demand):
             server.serve(demand, choice)
     if len(order):
-        single = np.repeat([not one.is_gang for one in table.sets], np.diff(table.bounds))
+        single = np.repeat([not gang.is_gang for gang in table.sets], np.diff(table.bounds))
         place_anywhere(state, order, every, pods[single])
     check_log(state)
     node = state.pod_node[pods].astype(np.int32)
@@ -231,7 +231,12 @@ def held_gangs(sets: Sequence[PlaceholderSet]) -> tuple[HeldGang, ...]:
     """Return the gangs among sets of placeholders, in their order. On one node each, an affinity is enough: new nodes
     have no domain before they have a name."""
     return tuple(
-        HeldGang(at, one.pod.namespace, one.name, "" if one.topology_key == HOSTNAME else one.topology_key)
-        for at, one in enumerate(sets)
-        if one.is_gang
+        HeldGang(
+            at,
+            entry.pod.namespace,
+            entry.name,
+            "" if entry.topology_key == HOSTNAME else entry.topology_key,
+        )
+        for at, entry in enumerate(sets)
+        if entry.is_gang
     )

@@ -55,9 +55,9 @@ def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) 
 
 def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> PreviousSets:
     """Return the sets as columns. node_of : int32[strings]. Raises UnreadableStateError."""
-    names = [one.name for one in sets]
-    number, bounds = _column([one.number for one in sets], names, "number")
-    string, bounds_of_nodes = _column([one.node for one in sets], names, "node")
+    names = [state_set.name for state_set in sets]
+    number, bounds = _column([state_set.number for state_set in sets], names, "number")
+    string, bounds_of_nodes = _column([state_set.node for state_set in sets], names, "node")
     _check(np.diff(bounds) == np.diff(bounds_of_nodes), names, "the columns of {} differ in length")
     # Each is compared with the one before it in its set, the first with -1.
     before = np.roll(number, 1)
@@ -105,7 +105,7 @@ def remember(
     used = np.flatnonzero(is_used).tolist()
     state = pb.SlackState(strings=["", *map(names.__getitem__, used)])
     for head, where in heads:
-        rows, one = slice(4 * where.start, 4 * where.stop), state.sets.add()
-        one.CopyFrom(head)
-        one.number, one.node = numbers[rows], strings[rows]
+        rows, message = slice(4 * where.start, 4 * where.stop), state.sets.add()
+        message.CopyFrom(head)
+        message.number, message.node = numbers[rows], strings[rows]
     return state.SerializeToString(deterministic=True)

@@ -129,9 +129,9 @@ def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[T
 
 def _numbers(snapshot: Snapshot) -> tuple[Int32, list[Tolerations]]:
     """Return (number of each spec's tolerations : int32[specs], the distinct ones)."""
-    known: dict[Tolerations, int] = {}
-    number = np.array([known.setdefault(spec.tolerations, len(known)) for spec in snapshot.specs], np.int32)
-    return number, list(known)
+    numbers: dict[Tolerations, int] = {}
+    number = np.array([numbers.setdefault(spec.tolerations, len(numbers)) for spec in snapshot.specs], np.int32)
+    return number, list(numbers)
 
 
 def _count(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> float:

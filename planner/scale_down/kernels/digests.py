@@ -12,15 +12,15 @@ AHEAD = 8
 
 
 @inner_kernel
-def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
-    """Return whether text `one` sorts before text `other`, bytewise."""
-    first, second = offsets[one], offsets[other]
-    while first < offsets[one + 1] and second < offsets[other + 1]:
+def text_less(data: UInt8, offsets: Int64, text: int, other: int) -> bool:
+    """Return whether text `text` sorts before text `other`, bytewise."""
+    first, second = offsets[text], offsets[other]
+    while first < offsets[text + 1] and second < offsets[other + 1]:
         if data[first] != data[second]:
             return bool(data[first] < data[second])
         first += 1
         second += 1
-    return bool(offsets[one + 1] - offsets[one] < offsets[other + 1] - offsets[other])
+    return bool(offsets[text + 1] - offsets[text] < offsets[other + 1] - offsets[other])
 
 
 @inner_kernel

@@ -269,12 +269,12 @@ class _Cursor:
 
     def advance(self, task: DrainTask, problem: DrainProblem) -> None:
         """Try the candidates from the position on, in batches as far as time and bounds allow."""
-        known = task.nodes.unneeded_before
+        before = task.nodes.unneeded_before
         while self.position < self.end:
             last = self._batch_end(task)
             first = self.position
             self.position = int(
-                drain_candidates(task.state, problem, self.candidates, first, last, known, self.still_to_simulate, 0)
+                drain_candidates(task.state, problem, self.candidates, first, last, before, self.still_to_simulate, 0)
             )
             if self.position < last or first == last:
                 break
@@ -297,7 +297,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     every : int32[E] candidates; left_out : bool[N], those that stay anyway. Destinations are searched among the nodes
     that stay anyway, then among the candidates, last first.
     """
-    cursor, known = _Cursor(task, every, left_out, options), task.nodes.unneeded_before
+    cursor, before = _Cursor(task, every, left_out, options), task.nodes.unneeded_before
     search_order = np.concatenate([task.nodes.staying, every[left_out[every]], cursor.candidates[::-1]])
     problem, proven = _begin(task, search_order, cursor.candidates[: cursor.repeated], options)
     cursor.position = proven
@@ -308,7 +308,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
         drain_candidates(
-            task.state, problem, tried, 0, len(tried), known, cursor.still_to_simulate, DESTINATION_PATIENCE
+            task.state, problem, tried, 0, len(tried), before, cursor.still_to_simulate, DESTINATION_PATIENCE
         )
     give_back(task, problem, held)
     stopped_at = cursor.stopped_at
@@ -406,7 +406,7 @@ def _fresh(problem: DrainProblem, order: Int32) -> DrainProblem:
     own = copied(problem)
     own.outcome[:] = NOT_EVALUATED
     own.blocking_pod[:] = -1
-    return own._replace(search=own.search._replace(order=order, most=unknown_room(order)))
+    return own._replace(search=own.search._replace(order=order, most_free=unknown_room(order)))
 
 
 def copied(problem: DrainProblem) -> DrainProblem:

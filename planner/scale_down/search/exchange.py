@@ -107,8 +107,8 @@ class Exchange:
         self._most_waves, self._waves = most_waves, WaveNumbers(task, problem, most_waves)
         if most_waves > 1:
             # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
-            left = problem.limits.disruptions + task.nodes.later.refilled * (most_waves - 1)
-            problem = problem._replace(limits=problem.limits._replace(disruptions=left))
+            disruptions = problem.limits.disruptions + task.nodes.later.refilled * (most_waves - 1)
+            problem = problem._replace(limits=problem.limits._replace(disruptions=disruptions))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._all = _Candidates(
@@ -227,12 +227,12 @@ class Exchange:
 
     def _sides(self, nodes: Int64, before: list[tuple[int, ...]]) -> _Sides:
         """Return sets of these candidates, after others: each alone, pairs, and the first of them together."""
-        found = [*before, *((one,) for one in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
-        found += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
-        member = np.zeros((len(self._all.saving), len(found)))
-        for at, some in enumerate(found):
+        sets = [*before, *((row,) for row in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
+        sets += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
+        member = np.zeros((len(self._all.saving), len(sets)))
+        for at, some in enumerate(sets):
             member[list(some), at] = 1.0
-        return _Sides(found, self._all.saving @ member, self._all.share @ member)
+        return _Sides(sets, self._all.saving @ member, self._all.share @ member)
 
 
 def pays_for(checks: int, pods: int) -> bool:
@@ -304,8 +304,8 @@ def improved(task: DrainTask, plan: DrainSet, all_waves: DrainSet | None, state:
     if better is None:
         return plan
     rest = np.concatenate([plan.candidates, plan.later.nodes])
-    found = carried_out(task, better, rest[~np.isin(rest, better.nodes)], DrainOptions(plan.options.order))
-    return plan if found.stopped_at >= 0 else found
+    result = carried_out(task, better, rest[~np.isin(rest, better.nodes)], DrainOptions(plan.options.order))
+    return plan if result.stopped_at >= 0 else result
 
 
 def carried_out(task: DrainTask, better: Improved, rest: Int32, options: DrainOptions) -> DrainSet:

@@ -93,14 +93,14 @@ def needed_for_slack(context: ScaleDownContext, simulation: Simulation, problem:
 
 def _destinations(problem: DrainProblem, first: int) -> Int32:
     """Return the nodes that have received only placeholders (pods from `first` on). int32."""
-    found = []
+    for_placeholders = []
     for node in np.flatnonzero(problem.outcome == DESTINATION).tolist():
         pod = int(problem.first_incoming[node])
         while pod >= first:
             pod = int(problem.next_incoming[pod])
         if pod < 0:
-            found.append(node)
-    return np.array(found, np.int32)
+            for_placeholders.append(node)
+    return np.array(for_placeholders, np.int32)
 
 
 def _unplaceable(simulation: Simulation, problem: DrainProblem, unplaceable: Int32, count: int) -> Int32:
@@ -117,8 +117,8 @@ def _unplaceable(simulation: Simulation, problem: DrainProblem, unplaceable: Int
         of_class = ~for_slack & (state.pod_class[blocking_pod] == pod_class)
         # A node's own room is not a destination for its pods.
         for_slack |= of_class & (int(freed.sum()) - freed[unplaceable] > 0)
-    found: Int32 = unplaceable[for_slack]
-    return found
+    staying: Int32 = unplaceable[for_slack]
+    return staying
 
 
 def _held(simulation: Simulation, count: int) -> Int64:

@@ -65,12 +65,12 @@ def own_places(blocked: NDArray[np.uint16], node_class: Int64, pod_count: Int64)
     size = admits @ np.bincount(node_class, minlength=admits.shape[1])
     bound = np.flatnonzero((size * SMALL_SET <= len(node_class)) & (pod_count > 0))
     keys, of = np.unique(np.packbits(admits[bound], axis=1), axis=0, return_inverse=True)
-    most = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
+    largest = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
     number = np.full(len(keys), -1, np.int64)
-    number[most] = np.arange(len(most))
+    number[largest] = np.arange(len(largest))
     only = np.full(len(blocked), -1, np.int64)
     only[bound] = number[of.ravel()]
-    sets = np.unpackbits(keys[most], axis=1, count=admits.shape[1]).astype(np.bool_)
+    sets = np.unpackbits(keys[largest], axis=1, count=admits.shape[1]).astype(np.bool_)
     return OwnPlaces(sets[:, node_class], only)
 
 
@@ -82,7 +82,7 @@ def with_own_places(use: CapacityUse, moving: Amounts, places: OwnPlaces, reques
     """
     count, shape = use.weight.shape[1], places.has.shape
     free = np.where(places.has[:, None, :], (use.weight - moving)[None], 0)
-    needed = [np.bincount(of, one, len(places.has) * count).reshape(shape) for one in requests]
+    needed = [np.bincount(of, of_resource, len(places.has) * count).reshape(shape) for of_resource in requests]
     weight = free + np.stack(needed, axis=1).astype(np.int64)
     return CapacityUse(
         np.concatenate([use.weight, weight.reshape(-1, count)]),
@@ -90,12 +90,10 @@ def with_own_places(use: CapacityUse, moving: Amounts, places: OwnPlaces, reques
     )
 
 
-def saving_bound(given: CapacityUse, candidates: Int32, saving: Float64) -> float:
+def saving_bound(use: CapacityUse, candidates: Int32, saving: Float64) -> float:
     """Return the most that any set of candidates could save. candidates : int32[E]; saving : float64[N], positive."""
     worth = saving[candidates]
-    return min(
-        (_most(given.weight[q, candidates], int(given.free[q]), worth) for q in range(len(given.free))), default=0.0
-    )
+    return min((_most(use.weight[q, candidates], int(use.free[q]), worth) for q in range(len(use.free))), default=0.0)
 
 
 def _most(weight: Int64, free: int, worth: Float64) -> float:
@@ -104,11 +102,11 @@ def _most(weight: Int64, free: int, worth: Float64) -> float:
     order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1), weight > 0))
     upto = np.cumsum(weight[order])
     whole = int(np.searchsorted(upto, free, side="right"))
-    most = total(worth[order[:whole]])
+    worth_sum = total(worth[order[:whole]])
     if whole < len(order):
         before = int(upto[whole - 1]) if whole else 0
-        most += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])
-    return most
+        worth_sum += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])
+    return worth_sum
 
 
 FREE: Final = 2
@@ -134,20 +132,20 @@ def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
 def shares_of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of disruption budgets that do not allow all candidates."""
     limits = problem.limits
-    left, row = limits.disruptions, entries_of(limits.offsets, candidates)
+    disruptions, row = limits.disruptions, entries_of(limits.offsets, candidates)
     node = np.repeat(np.arange(len(candidates)), np.diff(limits.offsets)[candidates])
     budget, need = limits.budget[row], limits.need[row]
-    scarce = np.flatnonzero(np.bincount(budget, need, len(left)) > left)[:MOST_BUDGETS]
-    at = np.full(len(left), -1, np.int64)
+    scarce = np.flatnonzero(np.bincount(budget, need, len(disruptions)) > disruptions)[:MOST_BUDGETS]
+    at = np.full(len(disruptions), -1, np.int64)
     at[scarce] = np.arange(len(scarce))
     mine = at[budget] >= 0
-    taken = np.zeros((len(scarce), len(candidates)), np.int64)
-    taken[at[budget[mine]], node[mine]] = need[mine]
-    return _shares(taken, left[scarce])
+    needs = np.zeros((len(scarce), len(candidates)), np.int64)
+    needs[at[budget[mine]], node[mine]] = need[mine]
+    return _shares(needs, disruptions[scarce])
 
 
-def _shares(taken: Int64, left: Int64) -> Float64:
-    """Return what is taken : int64[Q, E] as shares of what is left : int64[Q], without rows that allow all."""
-    scarce = taken.sum(axis=1) > left
-    found: Float64 = taken[scarce] / np.maximum(left[scarce], NOTHING_LEFT)[:, None]
-    return found
+def _shares(used: Int64, available: Int64) -> Float64:
+    """Return what is used : int64[Q, E] as shares of what is available : int64[Q], without rows that allow all."""
+    scarce = used.sum(axis=1) > available
+    shares: Float64 = used[scarce] / np.maximum(available[scarce], NOTHING_LEFT)[:, None]
+    return shares

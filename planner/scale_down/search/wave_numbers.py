@@ -29,8 +29,8 @@ from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 class WaveNumbers:
     """Divides sets of nodes in the task's simulation as it is; every call leaves it unchanged."""
 
-    def __init__(self, task: DrainTask, problem: DrainProblem, most: int) -> None:
-        self._task, self._most = task, most
+    def __init__(self, task: DrainTask, problem: DrainProblem, most_waves: int) -> None:
+        self._task, self._most = task, most_waves
         self._budgets = WaveBudgets(problem.limits.disruptions.copy(), task.nodes.later.refilled)
         self._problem = copied(problem)
 
@@ -57,12 +57,12 @@ class WaveNumbers:
         wave = np.zeros(len(nodes), np.int32)
         problem = self._problem._replace(hint=destination)
         for number in range(1, self._most + 1):
-            left = self._budgets.now if number == 1 else self._budgets.refilled
+            disruptions = self._budgets.now if number == 1 else self._budgets.refilled
             waiting = order[wave[order] == 0]
-            found = self._fitting(problem, nodes[waiting], left)
-            if found is None:
+            fitting = self._fitting(problem, nodes[waiting], disruptions)
+            if fitting is None:
                 break
-            problem, goes = found
+            problem, goes = fitting
             wave[waiting[np.isin(nodes[waiting], goes)]] = number
             if wave.all():
                 break
@@ -70,21 +70,21 @@ class WaveNumbers:
         check_log(state)
         return wave if wave.all() else None
 
-    def _fitting(self, problem: DrainProblem, nodes: Int32, left: Int64) -> tuple[DrainProblem, Int32] | None:
+    def _fitting(self, problem: DrainProblem, nodes: Int32, disruptions: Int64) -> tuple[DrainProblem, Int32] | None:
         """Return a problem extended by those of the nodes that make a wave, with their moves in the simulation; None
         if none goes."""
         state, start = self._task.state, current_mark(self._task.state)
         numbers = np.zeros(len(nodes), np.int32)
-        number_waves(problem.limits.copied(), nodes, WaveBudgets(left, left), 1, numbers)
+        number_waves(problem.limits.copied(), nodes, WaveBudgets(disruptions, disruptions), 1, numbers)
         goes = nodes[numbers == 1]
         while len(goes):
-            found = copied(problem)
-            found.limits.disruptions[:] = left
-            if not repeat_plan(state, found, goes):
+            extended = copied(problem)
+            extended.limits.disruptions[:] = disruptions
+            if not repeat_plan(state, extended, goes):
                 return None
-            unplaceable = nodes_with_unplaceable_pods(self._task, found)
+            unplaceable = nodes_with_unplaceable_pods(self._task, extended)
             if not unplaceable.any():
-                return found, goes
+                return extended, goes
             revert(state, start)
             goes = goes[~unplaceable[goes]]
         return None
@@ -100,7 +100,7 @@ class NearPlaces:
     def _domain(self) -> Int64:
         """A number for all domains that each node is in. int64[N]."""
         nodes = np.arange(len(self._state.node_state))
-        columns = [one.astype(np.int64) for one in shared_domains(self._state.counters, nodes)]
+        columns = [column.astype(np.int64) for column in shared_domains(self._state.counters, nodes)]
         rows = np.concatenate([np.zeros((len(nodes), 1), np.int64), *columns], axis=1)
         domain: Int64 = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
         return domain
@@ -115,9 +115,9 @@ class NearPlaces:
         domains = int(self._domain.max(initial=0)) + 1
         here = classes * domains + self._domain[state.pod_node[pods]]
         there = classes * domains + self._domain[destination[pods]]
-        found = destination.copy()
-        found[pods] = destination[pods[partners(here, there)]]
-        return found
+        result = destination.copy()
+        result[pods] = destination[pods[partners(here, there)]]
+        return result
 
 
 def partners(here: Int64, there: Int64) -> Int64:
@@ -126,10 +126,10 @@ def partners(here: Int64, there: Int64) -> Int64:
     count = int(max(here.max(initial=-1), there.max(initial=-1))) + 1
     both = np.minimum(np.bincount(here, minlength=count), np.bincount(there, minlength=count))
     rows, places = np.argsort(here, kind="stable"), np.argsort(there, kind="stable")
-    stays, taken = _rank(here[rows]) < both[here[rows]], _rank(there[places]) < both[there[places]]
-    found = np.empty(len(here), np.int64)
-    found[rows[stays]], found[rows[~stays]] = places[taken], places[~taken]
-    return found
+    stays, used = _rank(here[rows]) < both[here[rows]], _rank(there[places]) < both[there[places]]
+    partner = np.empty(len(here), np.int64)
+    partner[rows[stays]], partner[rows[~stays]] = places[used], places[~used]
+    return partner
 
 
 def _rank(ascending: Int64) -> Int64:

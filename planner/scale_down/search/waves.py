@@ -66,16 +66,16 @@ def add_waves(task: DrainTask, first: DrainSet) -> Waves:
     pods to move of the candidates), besides the moves.
     """
     planned, start = first.later.nodes, current_mark(task.state)
-    found = _added(task, first, is_early=True)
-    is_lost = np.isin(planned, found.drain_set.accepted, invert=True)
-    if np.isin(planned, found.drain_set.accepted[found.wave == 1]).any() and is_lost.any():
+    extended = _added(task, first, is_early=True)
+    is_lost = np.isin(planned, extended.drain_set.accepted, invert=True)
+    if np.isin(planned, extended.drain_set.accepted[extended.wave == 1]).any() and is_lost.any():
         revert(task.state, start)
         as_planned = _added(task, first, is_early=False)
         if np.isin(planned, as_planned.drain_set.accepted, invert=True).sum() < is_lost.sum():
             return as_planned
         revert(task.state, start)
-        found = _added(task, first, is_early=True)
-    return found
+        extended = _added(task, first, is_early=True)
+    return extended
 
 
 def _added(task: DrainTask, first: DrainSet, *, is_early: bool) -> Waves:
@@ -112,8 +112,8 @@ class _WaveSearch:
         self._known[later.nodes] = True
         self._planned, self._planned_wave = later.nodes, later.wave
         self._new = self._blocked_new(first)
-        most = task.settings.max_evaluated
-        self._still_to_simulate: Int64 = np.array([most - first.fresh if most else UNBOUNDED])
+        limit = task.settings.max_evaluated
+        self._still_to_simulate: Int64 = np.array([limit - first.fresh if limit else UNBOUNDED])
 
     def has_candidates(self) -> bool:
         """Whether any candidate is left, and time for new ones."""
@@ -124,17 +124,17 @@ class _WaveSearch:
     def add(self, number: int, budgets: Int64) -> bool:
         """Add the nodes that can go with these budgets : int64[B] to a wave; return whether there is any."""
         before = self.problem.counts[TAKEN]
-        found = self._found(budgets)
-        if found is None:
+        problem = self._found(budgets)
+        if problem is None:
             return False
-        added = int(found.counts[TAKEN] - before)
+        added = int(problem.counts[TAKEN] - before)
         # Without a node of this wave, what is left of the budgets is that of the waves before.
-        left = self.problem.limits.disruptions
-        self.problem = found if added else found._replace(limits=found.limits._replace(disruptions=left))
+        disruptions = self.problem.limits.disruptions
+        self.problem = problem if added else problem._replace(limits=problem.limits._replace(disruptions=disruptions))
         self.waves += [number] * added
-        is_left = found.outcome == BLOCKED
-        kept = is_left[self._planned]
-        self._planned, self._planned_wave = self._planned[kept], self._planned_wave[kept]
+        is_left = problem.outcome == BLOCKED
+        again = is_left[self._planned]
+        self._planned, self._planned_wave = self._planned[again], self._planned_wave[again]
         self._new = self._new[is_left[self._new]]
         return added > 0
 
@@ -166,31 +166,31 @@ class _WaveSearch:
         blocking_pod = np.full(len(self._known), -1, np.int32)
         while True:
             still_to_simulate = self._still_to_simulate.copy()
-            found = self._tried(budgets, left_out > 0, still_to_simulate)
+            problem = self._tried(budgets, left_out > 0, still_to_simulate)
             check_log(task.state)
-            stays = self._stays(found, int(before))
+            stays = self._stays(problem, int(before))
             if not stays.any():
                 break
             revert(task.state, start)
-            if stays[found.accepted[:before]].any():
+            if stays[problem.accepted[:before]].any():
                 return None
             np.copyto(left_out, stays, where=stays > 0)
-            np.copyto(blocking_pod, found.blocking_pod, where=stays == NO_PLACE)
+            np.copyto(blocking_pod, problem.blocking_pod, where=stays == NO_PLACE)
             np.copyto(blocking_pod, task.nodes.gangs.pod, where=stays == BLOCKED)
         self._still_to_simulate = still_to_simulate
         out = left_out > 0
-        found.outcome[out], found.blocking_pod[out] = left_out[out], blocking_pod[out]
-        return found
+        problem.outcome[out], problem.blocking_pod[out] = left_out[out], blocking_pod[out]
+        return problem
 
-    def _stays(self, found: DrainProblem, before: int) -> UInt8:
+    def _stays(self, problem: DrainProblem, before: int) -> UInt8:
         """Return by node why it cannot go with the others, 0 = it can, or does not go. uint8[N]."""
         task = self._task
         stays = np.zeros(len(self._known), np.uint8)
-        accepted = found.accepted[: found.counts[TAKEN]]
+        accepted = problem.accepted[: problem.counts[TAKEN]]
         new = accepted[before:]
         if not len(new):
             return stays
-        stays[nodes_with_unplaceable_pods(task, found)] = NO_PLACE
+        stays[nodes_with_unplaceable_pods(task, problem)] = NO_PLACE
         if stays.any():
             return stays
         stays[task.nodes.gangs.torn(new)] = BLOCKED
@@ -209,35 +209,35 @@ class _WaveSearch:
         again = self._planned[(self._planned_wave == earliest) & ~left_out[self._planned]]
         planned, new = self._planned[~left_out[self._planned]], self._new[~left_out[self._new]]
         candidates = np.concatenate([planned, new]).astype(np.int32)
-        found = self._prepared(candidates, budgets)
+        problem = self._prepared(candidates, budgets)
         if len(again):
-            if repeat_plan(state, found, again):
+            if repeat_plan(state, problem, again):
                 planned = planned[~np.isin(planned, again)]
             else:
-                found = self._prepared(candidates, budgets)
-        drain_candidates(state, found, planned, 0, len(planned), self._known, still_to_simulate, 0)
-        waiting = planned[found.outcome[planned] == BLOCKED]
-        held, found = holding(self._task, found, waiting if len(new) else NONE)
+                problem = self._prepared(candidates, budgets)
+        drain_candidates(state, problem, planned, 0, len(planned), self._known, still_to_simulate, 0)
+        waiting = planned[problem.outcome[planned] == BLOCKED]
+        held, problem = holding(self._task, problem, waiting if len(new) else NONE)
         for position in range(0, len(new), CANDIDATE_BATCH):
             if position and not self._task.in_time():
                 break
             end = min(position + CANDIDATE_BATCH, len(new))
-            drain_candidates(state, found, new, position, end, self._known, still_to_simulate, 0)
-        give_back(self._task, found, held)
-        return found
+            drain_candidates(state, problem, new, position, end, self._known, still_to_simulate, 0)
+        give_back(self._task, problem, held)
+        return problem
 
     def _prepared(self, candidates: Int32, budgets: Int64) -> DrainProblem:
         """Return a copy of the problem with these budgets : int64[B], the candidates not evaluated and the last
         destinations."""
-        found = copied(self.problem)
-        found.limits.disruptions[:] = budgets
-        found.outcome[candidates] = NOT_EVALUATED
-        found.blocking_pod[candidates] = -1
+        problem = copied(self.problem)
+        problem.limits.disruptions[:] = budgets
+        problem.outcome[candidates] = NOT_EVALUATED
+        problem.blocking_pod[candidates] = -1
         others = np.concatenate([self._first.staying, self._first.candidates[::-1]])
         is_candidate = np.zeros(len(self._known), bool)
         is_candidate[candidates] = True
         order = np.concatenate([others[~is_candidate[others]], candidates[::-1]]).astype(np.int32)
-        return found._replace(search=found.search._replace(order=order, most=unknown_room(order)))
+        return problem._replace(search=problem.search._replace(order=order, most_free=unknown_room(order)))
 
 
 def have_used_up_budgets(problem: DrainProblem) -> Bool:

@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation, to_keep
+from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation, to_keep, with_virtual
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
 from trimtab.planner.simulation.inputs import NO_TEMPLATES, TemplateRequestsKey, template_requests
-from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot

@@ -135,9 +135,12 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     is_pending = pods.node[members] == NO_NODE
     pending = members[is_pending].astype(np.int32)
     own = None if group is None or group.problem else group.priority
-    others = () if own is None else tuple(priority for priority in _priorities(snapshot, members) if priority != own)
+    specs = [snapshot.specs[spec] for spec in np.unique(pods.spec[members]).tolist()]
+    others = () if own is None else tuple(sorted({spec.priority for spec in specs} - {own}))
     has_gates = own is not None and bool((pods.flags[pending] & FLAG_GATED).any())
-    schedulers = _schedulers(snapshot, pending if own is None else members)
+    if own is None:
+        specs = [snapshot.specs[spec] for spec in np.unique(pods.spec[pending]).tolist()]
+    schedulers = tuple(sorted({spec.scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))
     differ = len(pending) > 0 and (bool(others) or len(schedulers) > 1)
     if group is not None and group.is_basic and not (has_gates or differ):
         return None
@@ -157,18 +160,6 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     )
 
 
-def _priorities(snapshot: Snapshot, pods: Int32) -> list[int]:
-    """Return the priorities of some pods, sorted."""
-    specs = np.unique(snapshot.pods.spec[pods]).tolist()
-    return sorted({snapshot.specs[spec].priority for spec in specs})
-
-
-def _schedulers(snapshot: Snapshot, pods: Int32) -> tuple[str, ...]:
-    """Return the schedulers that some pods name, sorted."""
-    specs = np.unique(snapshot.pods.spec[pods]).tolist()
-    return tuple(sorted({snapshot.specs[spec].scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))
-
-
 def members_by_group(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
     """Return the pods that exist of each group, named by namespace and name, by name; those that have ended count, as
     no other takes their place."""
@@ -182,10 +173,8 @@ def members_by_group(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
 def template_of(snapshot: Snapshot, group: PodGroup, members: Sequence[int]) -> TemplatePod | None:
     """Return what a new pod of a group is like: its workload's template, or else the last of its pods by name; None =
     not known. members : its pods, by name."""
-    return group.pod_template or (_pod_like(snapshot, members[-1]) if members else None)
-
-
-def _pod_like(snapshot: Snapshot, pod: int) -> TemplatePod:
-    pods = snapshot.pods
+    if group.pod_template or not members:
+        return group.pod_template
+    pods, pod = snapshot.pods, members[-1]
     labels = snapshot.labels_of(int(pods.label_set[pod]))
     return TemplatePod(snapshot.strings[pods.namespace[pod]], snapshot.specs[pods.spec[pod]], labels)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.values import Owner, RecentEviction, TemplatePod
+from trimtab.planner.model.values import RecentEviction, TemplatePod
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_OWNER, UNKNOWN_OWNER, Bool, Int64, Snapshot
 from trimtab.planner.snapshot.references import NONE
 from trimtab.planner.snapshot.texts import find_pods
@@ -73,7 +73,7 @@ def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEvictio
     if not snapshot.recent_evictions:
         return ()
     owners = {owner.uid: owner for owner in snapshot.owners}
-    taken_count: dict[str, int] = {}
+    lacking: dict[str, int] = {}
     chosen = []
     reported = sorted(snapshot.recent_evictions, key=lambda report: (report.namespace, report.name, report.uid))
     evictions = [report for report in described(snapshot, reported) if report.spec >= 0]
@@ -82,9 +82,12 @@ def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEvictio
         expired = now_ns - eviction.evict_ns >= ttl_ns
         if expired or is_running or (owner is not None and owner.kind == "DaemonSet"):
             continue
-        if owner is not None and taken_count.get(owner.uid, 0) >= _lacking(owner, len(evictions)):
-            continue
-        taken_count[eviction.owner] = taken_count.get(eviction.owner, 0) + 1
+        # No more than its controller still has to create.
+        is_counted = owner is not None and owner.kind in _COUNTED and owner.desired_replicas >= 0
+        if owner is not None and is_counted and owner.current_replicas >= 0:
+            lacking[owner.uid] = lacking.get(owner.uid, owner.desired_replicas - owner.current_replicas) - 1
+            if lacking[owner.uid] < 0:
+                continue
         chosen.append(eviction)
     return tuple(chosen)
 
@@ -106,13 +109,6 @@ def described(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> list[R
             eviction if row < 0 else eviction._replace(spec=int(pods.spec[row]), label_set=int(pods.label_set[row]))
         )
     return rows
-
-
-def _lacking(owner: Owner, unknown: int) -> int:
-    """Return how many pods a controller still has to create; `unknown` if its replica counts are unknown."""
-    if owner.kind not in _COUNTED or owner.desired_replicas < 0 or owner.current_replicas < 0:
-        return unknown
-    return max(owner.desired_replicas - owner.current_replicas, 0)
 
 
 def _are_running(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> list[bool]:

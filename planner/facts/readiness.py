@@ -198,8 +198,8 @@ def marks_not_ready(key: str, rules: Readiness) -> bool:
 
 def lasting(taints: Iterable[TaintSpec], rules: Readiness) -> tuple[TaintSpec, ...]:
     """Return the taints that a new node keeps, in their order."""
-    return tuple(taint for taint in taints if not _is_transient(taint.key, rules))
-
-
-def _is_transient(key: str, rules: Readiness) -> bool:
-    return key in _TRANSIENT or marks_leaving(key) or marks_not_ready(key, rules)
+    return tuple(
+        taint
+        for taint in taints
+        if not (taint.key in _TRANSIENT or marks_leaving(taint.key) or marks_not_ready(taint.key, rules))
+    )

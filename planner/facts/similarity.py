@@ -93,15 +93,11 @@ def sample(shape: NodeShape, settings: SimilaritySettings) -> Sample | None:
 def samples(shapes: Iterable[NodeShape | None], settings: SimilaritySettings) -> list[Sample | None]:
     """Return the sample of each node; None for None. About 10 us each."""
     if settings.compared_labels:
-        return [_named_labels(shape, settings.compared_labels) if shape else None for shape in shapes]
+        keys = settings.compared_labels
+        values = [tuple(map(dict(shape.labels).get, keys)) if shape else (None,) for shape in shapes]
+        return [None if None in own else Sample(own) for own in values]
     shared: dict[tuple[object, ...], _Labels] = {}
     return [_all_there_is(shape, settings, shared) if shape else None for shape in shapes]
-
-
-def _named_labels(shape: NodeShape, keys: Sequence[str]) -> Sample | None:
-    labels = dict(shape.labels)
-    values = tuple(labels.get(key) for key in keys)
-    return None if None in values else Sample(values)
 
 
 _Labels = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
@@ -113,7 +109,10 @@ def _all_there_is(shape: NodeShape, settings: SimilaritySettings, shared: dict[t
     key = (tuple(shape.labels), shape.ignored)
     counted = shared.get(key)
     if counted is None:
-        counted = shared[key] = _counted_labels(dict(shape.labels), shape.ignored | settings.ignored_labels)
+        labels, ignored = dict(shape.labels), shape.ignored | settings.ignored_labels
+        pools = tuple(labels.get(pool_label, "") for pool_label in _POOL_LABELS)
+        compared = tuple(sorted(pair for pair in labels.items() if pair[0] not in ignored))
+        counted = shared[key] = compared, pools if any(pools) else ()
     capacity, allocatable, free = sorted(shape.capacity), sorted(shape.allocatable), sorted(shape.free)
     return Sample(
         same=(
@@ -128,11 +127,6 @@ def _all_there_is(shape: NodeShape, settings: SimilaritySettings, shared: dict[t
         allocatable=tuple(amount for _, amount in allocatable),
         free=tuple(amount for _, amount in free),
     )
-
-
-def _counted_labels(labels: dict[str, str], ignored: frozenset[str]) -> _Labels:
-    pools = tuple(labels.get(key, "") for key in _POOL_LABELS)
-    return tuple(sorted(pair for pair in labels.items() if pair[0] not in ignored)), pools if any(pools) else ()
 
 
 class Similarity:
@@ -152,7 +146,6 @@ class Similarity:
 
     @cached_property
     def _rows(self) -> dict[object, list[int]]:
-        """Rows of the groups by each of their keys."""
         rows: dict[object, list[int]] = {}
         for row, sample in enumerate(self._samples):
             for key in _keys(sample):
@@ -321,7 +314,6 @@ def _selected_keys(snapshot: Snapshot) -> set[str]:
 
 
 def _shape(snapshot: Snapshot, node: int, wanted: set[str]) -> NodeShape:
-    """Return the compared properties of a node, with the wanted labels."""
     nodes = snapshot.nodes
     labels = snapshot.labels_of(int(nodes.label_set[node])) if len(snapshot.label_sets.offsets) > 1 else ()
     return NodeShape(

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.cheapest.problem import Plan
-from trimtab.planner.placement.orders import PodsByClass
 from trimtab.planner.placement.packing import PodsInSlots
+from trimtab.planner.placement.waiting import PodsByClass
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 _GOLDEN: Final = (5**0.5 - 1) / 2

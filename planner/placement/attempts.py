@@ -87,18 +87,14 @@ class Attempts(Generic[Plan]):
     def adopt(self, attempt: Attempt[Plan]) -> Attempt[Plan]:
         """Leave the moves of an attempt, and no others, in the given simulation; return the attempt as it is there."""
         if not attempt.has_moves:
-            return self._make(self._main, partial(self._repeat_in, attempt.plan))
+            return self._make(self._main, lambda state: self._repeat(state, attempt.plan))
         if attempt.branch is self._main:
             return attempt
         go_over_to(self._main.state, attempt.branch.state)
         self._main.made += 1
         return Attempt(attempt.plan, self._main, self._main.made)
 
-    def _repeat_in(self, plan: Plan, state: SimulationState) -> Plan:
-        return self._repeat(state, plan)
-
     def _make_in(self, where: Branch, makers: Sequence[Maker[T]]) -> list[Attempt[T]]:
-        """Make attempts one after the other as long as there is time."""
         attempts: list[Attempt[T]] = []
         for maker in makers:
             if not self._in_time():
@@ -107,7 +103,6 @@ class Attempts(Generic[Plan]):
         return attempts
 
     def _make(self, where: Branch, maker: Maker[T]) -> Attempt[T]:
-        """Undo the last attempt in a branch and make another."""
         revert(where.state, self._start)
         where.made += 1
         return Attempt(maker(where.state), where, where.made)

@@ -81,7 +81,9 @@ def model_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, no
     """Return the model of each group. leaving : bool[N], nodes that are being deleted. O(N · resources)."""
     nodes, count = snapshot.nodes, len(snapshot.groups)
     healthy = is_ready(snapshot, settings.readiness, now_ns) & ~nodes.unschedulable & ~leaving
-    healthy &= ~_has_deletion_taint(nodes) & ((nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS))
+    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
+    healthy &= ~np.array([*marked, False], bool)[nodes.taint_set]
+    healthy &= (nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS)
     first, any_node = _first_by_group(nodes, healthy, count), _first_by_group(nodes, ~leaving, count)
     any_node = np.where(any_node == NOTHING, _first_by_group(nodes, np.ones(len(healthy), bool), count), any_node)
     has_template = np.array([group.template >= 0 for group in snapshot.groups], bool)
@@ -101,11 +103,6 @@ def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
     rows = np.flatnonzero(wanted & (nodes.group >= 0))[::-1]
     first[nodes.group[rows]] = rows
     return first
-
-
-def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
-    return np.array([*marked, False], bool)[nodes.taint_set]
 
 
 def _is_mixed(snapshot: Snapshot, healthy: Bool, first: Int64) -> Bool:
@@ -363,7 +360,10 @@ def _template(
     capacity = amounts_of(snapshot, table.capacity[row])
     if node < 0:
         pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)
-        return GroupTemplate(result._replace(labels=_with_deprecated(result.labels)), pods, capacity)
+        labels = dict(result.labels)
+        # Its nodes will have the deprecated ones, too.
+        labels |= {_DEPRECATED_LABELS[key]: value for key, value in result.labels if key in _DEPRECATED_LABELS}
+        return GroupTemplate(result._replace(labels=tuple(sorted(labels.items()))), pods, capacity)
     static = [snapshot.specs[snapshot.pods.spec[pod]] for pod in examples.static_on(node)]
     pods = tuple(_as_virtual(snapshot, pod) for _, pod in sorted(examples.daemon_sets_on(node).items()))
     return GroupTemplate(
@@ -379,12 +379,6 @@ def _without(amounts: Amounts, pods: Sequence[PodRequirements]) -> Amounts:
             if name in rest:
                 rest[name] = max(rest[name] - amount, 0)
     return tuple((name, amount) for name, amount in rest.items() if amount)
-
-
-def _with_deprecated(labels: Labels) -> Labels:
-    """Return a template's labels, plus the deprecated ones that its nodes will have."""
-    more = {_DEPRECATED_LABELS[key]: value for key, value in labels if key in _DEPRECATED_LABELS}
-    return tuple(sorted((dict(labels) | more).items())) if more else labels
 
 
 def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:

@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.planner.model.tuning import SLOTS_TRIED
 from trimtab.planner.placement.kernels import packing as kernels
-from trimtab.planner.placement.orders import PodsByClass, boundness, orders
+from trimtab.planner.placement.waiting import PodsByClass, boundness, orders
 from trimtab.planner.predicates import counters
 from trimtab.planner.predicates.counters import new_notes
 from trimtab.planner.simulation.build import Simulation
@@ -119,7 +119,7 @@ class PodsToPack(NamedTuple):
 def pack_best(
     packer: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, first_spare: int = 0
 ) -> Packed:
-    """Return the best packing over the orders of `trimtab.planner.placement.orders`: most pods, then fewest nodes. If
+    """Return the best packing over the orders of `trimtab.planner.placement.waiting`: most pods, then fewest nodes. If
     the nodes do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by
     more pods that no other group takes, and by more bound pods. Remaining ties go to the first order,
     first-fit-decreasing by the Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With

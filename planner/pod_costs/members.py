@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.kernels.membership import group_by_node
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey

@@ -21,7 +21,6 @@ def _is_unusable(spec: SchedulingSpec) -> bool:
 
 
 def _nodes_of_claims(spec: SchedulingSpec) -> NodeRequirement:
-    """Return the nodes that reach the devices of all claims."""
     selectors = [claim.nodes for claim in spec.claims if claim.nodes is not None]
     if not selectors:
         return node_affinity.NO_REQUIREMENT

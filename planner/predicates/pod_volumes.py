@@ -76,7 +76,6 @@ def _counters(
     traits: tuple[NodeTraits, ...],
     limits: RequestLimits,
 ) -> VolumeCounters:
-    """Build the counters. pod, volume : int32[M] of each mount."""
     drivers = sorted({driver for node_traits in traits for driver, _ in node_traits.attach_limits})
     driver_of = {driver: at for at, driver in enumerate(drivers)}
     claims = _identities([v.id if v.read_write_once_pod else "" for v in volumes])

@@ -10,8 +10,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
-from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
+from trimtab.planner.predicates.counter_kind import (
+    BuildContext,
+    CounterKind,
+    ListBuilder,
+    Lists,
+    NodeLimit,
+    items_of,
+    rows_by_number,
+)
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 

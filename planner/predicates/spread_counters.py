@@ -13,8 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.classes.pod_classes import PodClasses
-from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
-from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
+from trimtab.planner.predicates.counter_kind import (
+    BuildContext,
+    CounterKind,
+    ListBuilder,
+    Lists,
+    NodeLimit,
+    items_of,
+    rows_by_number,
+)
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
@@ -84,7 +91,6 @@ def _domains(spread: SpreadCounters) -> dict[int, Int32]:
 
 
 def _local(spread: SpreadCounters) -> Bool:
-    """Return the classes without constraints : bool[S]."""
     local: Bool = np.diff(spread.limit_offsets) == 0
     return local
 

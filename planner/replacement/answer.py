@@ -14,10 +14,9 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import LIMIT_CHECKED_NODES, TOLERANCE
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.judge import Wave
+from trimtab.planner.replacement.judge import LIMIT_OF, Wave, groups_that_take, limits_of_wave
 from trimtab.planner.replacement.search import Option, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.wave_limits import LIMIT_OF, groups_that_take, limits_of_wave
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.reason_texts import LIMIT_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2 as pb
@@ -154,7 +153,8 @@ def waves_of(context: ReplacementContext, waves: Sequence[Wave]) -> Iterator[pb.
 
 
 def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amounts: Int64) -> pb.ReplacementWave:
-    value = wave.value
+    value, snapshot = wave.value, context.request.snapshot
+    node_names = snapshot.nodes.name
     new = [
         _new_node(context, wave, int(row), group, names[int(row)], amounts)
         for row, group in zip(wave.new_nodes, wave.trial.group_of, strict=True)
@@ -164,7 +164,13 @@ def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amount
     return pb.ReplacementWave(
         new_nodes=sorted(new, key=lambda new_node: new_node.name),
         leaving=[_leaving(context, node) for node in leaving],
-        places=places_of([row for node in leaving for row in _moves(context, node, home, names)]),
+        places=places_of(
+            [
+                (snapshot.pod_key(pod), node_names[node], names.get(home[pod]) or node_names[home[pod]])
+                for node in leaving
+                for pod in _evicted(context, node).tolist()
+            ]
+        ),
         saving_per_hour=value.saving,
         evicted_pod_count=value.evicted,
         eviction_cost=value.cost,
@@ -187,38 +193,23 @@ def _new_node(
 
 
 def _evicted(context: ReplacementContext, node: int) -> Int32:
-    """Return the pods that are evicted from a node. int32."""
     pods = context.pods
     first, last = int(pods.offsets[node]), int(pods.offsets[node + 1])
     return pods.pods[first:last][pods.evicted[first:last]]
 
 
-def _moves(
-    context: ReplacementContext, node: int, home: dict[int, int], names: dict[int, str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield where the pods of a node go."""
-    snapshot = context.request.snapshot
-    for pod in _evicted(context, node).tolist():
-        to = names.get(home[pod]) or snapshot.nodes.name[home[pod]]
-        yield snapshot.pod_key(pod), snapshot.nodes.name[node], to
-
-
 def _leaving(context: ReplacementContext, node: int) -> pb.ReplacedNode:
     snapshot, moved = context.request.snapshot, _evicted(context, node)
+    uid = snapshot.pods.uid
+    uids = sorted(bytes(uid.data[uid.offsets[pod] : uid.offsets[pod + 1]]) for pod in moved.tolist())
+    digest = hashlib.sha256(b"".join(text + b"\n" for text in uids)).hexdigest()[:16]
     return pb.ReplacedNode(
         node=snapshot.nodes.name[node],
         node_group=snapshot.groups[int(snapshot.nodes.group[node])].id,
         price_per_hour=float(context.price[node]),
-        assumption=pb.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=_digest(context, moved)),
+        assumption=pb.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=digest),
         eviction_cost=float(context.pods.cost[node]),
     )
-
-
-def _digest(context: ReplacementContext, pods: Int32) -> str:
-    """Return the digest over the sorted uids of pods."""
-    uid = context.request.snapshot.pods.uid
-    uids = sorted(bytes(uid.data[uid.offsets[pod] : uid.offsets[pod + 1]]) for pod in pods.tolist())
-    return hashlib.sha256(b"".join(text + b"\n" for text in uids)).hexdigest()[:16]
 
 
 def excluded_groups(context: ReplacementContext) -> "dict[str, NodeGroupReason.Code.ValueType]":

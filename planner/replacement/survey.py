@@ -1,14 +1,13 @@
-"""The cluster before any pod is moved for a replacement: which nodes may go, what they cost, and what their pods are.
+"""The cluster before any pod is moved for a replacement: which nodes may go, what they cost, what their pods are, and
+the state of the last loop: vanished objects and times that are over are dropped, an unreadable column gives a note.
 
 The simulation has the moves of earlier decisions: nodes that scale-down removes are gone, new nodes of scale-up are
 open, and pods that wait have places. A node on which such pods are to come stays; one that takes pods of scale-down may
-go with them, once they are there. Symbols: P pods and N nodes of
-the snapshot, G node groups, B PodDisruptionBudgets.
-
-What pods and nodes say about their own disruption, in Karpenter's annotations: which must not be disrupted, and what
-the eviction of each costs. Scale-down heeds the former on nodes of Karpenter (`drainability`). Pure.
+go with them, once they are there. Karpenter's annotations say which pods and nodes must not be disrupted, and what an
+eviction costs. Symbols: P pods and N nodes of the snapshot, G node groups, B PodDisruptionBudgets. Pure.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,10 +27,11 @@ from trimtab.planner.facts.nodes import (
 )
 from trimtab.planner.facts.readiness import overdue
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.group_templates import GroupTemplates
+from trimtab.planner.placement.hints import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
-from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided, DecisionRequest, room_to_grow
 from trimtab.planner.round.survey import MovingPods, NodeFindings, PodSurvey, node_reasons, survey_pods
 from trimtab.planner.round.waiting import starting_for_pods
@@ -42,6 +42,80 @@ from trimtab.planner.snapshot.references import take_or
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth
+
+
+class KnownState(NamedTuple):
+    """The state in terms of one snapshot. planned_ns : int64[N] since when a plan has replaced each node, 0 = none has;
+    avoided_ns : int64[G] until when no node is planned in a group, 0 = one may be; paid_back_ns : int64[N] until when a
+    node is not replaced, 0 = it may be; avoided : bool[G], paid_back : bool[N] whether these times are to come; notes :
+    on parts that could not be used.
+    """
+
+    planned_ns: Int64
+    avoided_ns: Int64
+    paid_back_ns: Int64
+    avoided: Bool
+    paid_back: Bool
+    notes: tuple[str, ...]
+
+
+def recall(state: pb.ReplacementState | None, snapshot: Snapshot, now_ns: int) -> KnownState:
+    """Return the state in terms of a snapshot."""
+    names, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
+    message, notes = state if state is not None else pb.ReplacementState(), list[str]()
+    columns = []
+    for field, order in (("planned", names), ("avoided_groups", ids), ("paid_back", names)):
+        try:
+            columns.append(_times(message, field, order))
+        except UnreadableStateError as error:
+            notes.append(f"replacement state could not be read ({error}): starting without it")
+            columns.append(np.zeros(len(order), np.int64))
+    planned, avoided, paid_back = columns
+    planned = np.where(planned > now_ns, now_ns, planned)
+    return KnownState(planned, avoided, paid_back, avoided > now_ns, paid_back > now_ns, tuple(notes))
+
+
+def _times(state: pb.ReplacementState, field: str, names: Sequence[str]) -> Int64:
+    """Return the time of each name of a column, 0 = none. int64[names]."""
+    times: pb.NodeTimes = getattr(state, field)
+    place = {name: at for at, name in enumerate(names)}
+    number_of = np.array([place.get(text, -1) for text in state.strings] or [-1], np.int32)
+    row = translated(column(times.node, np.int32, f"{field}.node"), number_of, f"{field}.node")
+    time_ns = column(times.time_ns, np.int64, f"{field}.time_ns")
+    check_lengths(field, len(row), len(time_ns))
+    by_name = np.zeros(len(names), np.int64)
+    there = row >= 0
+    by_name[row[there]] = np.maximum(time_ns[there], 0)
+    return by_name
+
+
+def avoided_until(earlier: KnownState, groups: Sequence[NodeGroupInfo], now_ns: int, avoid_time_ns: int) -> Int64:
+    """Return until when no node is planned in each group: a group that is backed off now is avoided for a while.
+    int64[G], 0 = it may get one."""
+    backed_off = [group.health == NodeGroupHealth.BACKED_OFF for group in groups]
+    until = np.where(earlier.avoided, earlier.avoided_ns, 0)
+    return np.maximum(until, np.where(backed_off, now_ns + avoid_time_ns, 0) if avoid_time_ns else 0).astype(np.int64)
+
+
+def remember(snapshot: Snapshot, planned_ns: Int64, avoided_ns: Int64, paid_back_ns: Int64) -> pb.ReplacementState:
+    """Return the encoded state. planned_ns, paid_back_ns : int64[N]; avoided_ns : int64[G]; 0 = none."""
+    names, groups = snapshot.nodes.name, [group.id for group in snapshot.groups]
+    columns = (
+        ("planned", names, planned_ns),
+        ("avoided_groups", groups, avoided_ns),
+        ("paid_back", names, paid_back_ns),
+    )
+    used = {order[row] for _, order, times in columns for row in np.flatnonzero(times).tolist()}
+    strings = ["", *sorted(used)]
+    state = pb.ReplacementState(strings=strings)
+    for field, order, times in columns:
+        rows = np.flatnonzero(times)
+        if len(rows):
+            code = np.array([string_index(strings, order[row]) for row in rows.tolist()], np.int32)
+            getattr(state, field).CopyFrom(pb.NodeTimes(node=code.tobytes(), time_ns=times[rows].tobytes()))
+    return state
+
 
 COSTS: Final = (AUTOSCALING_DISRUPTION_COST.key, DISRUPTION_COST.key)
 """The last one that a pod has counts, in place of its deletion cost."""
@@ -146,10 +220,14 @@ def survey(request: ReplacementRequest, earlier: KnownState) -> ReplacementConte
     # A limit of its own, which settings may switch off.
     free = surveyed.columns._replace(undisrupted_until_s=np.zeros_like(surveyed.columns.undisrupted_until_s))
     surveyed = surveyed._replace(columns=free, codes=rules.judge_counted(free, surveyed.ignored))
-    pdb.use_up(surveyed.under, surveyed.remaining, _moved_pods(request))
+    evicted: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
+    pdb.use_up(surveyed.under, surveyed.remaining, evicted)
     codes = surveyed.judged(surveyed.refilled, len(snapshot.budgets))
     pods = _movable(request, surveyed)
     none = codes[:0]
+    # Nodes to which scale-down moves pods.
+    takes_pods, removed = np.zeros(len(leaving), bool), ~take_or(there | leaving, snapshot.pods.node, True)
+    takes_pods[at[(snapshot.pods.node >= 0) & (at >= 0) & (at < len(leaving)) & removed]] = True
     context = ReplacementContext(
         request=request,
         earlier=earlier,
@@ -172,7 +250,7 @@ def survey(request: ReplacementRequest, earlier: KnownState) -> ReplacementConte
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
         pool=pools_of_nodes(snapshot),
-        takes_pods=_takes_pods(request, there | leaving),
+        takes_pods=takes_pods,
         excluded=excluded,
         budgets_now=surveyed.remaining,
         budgets_later=surveyed.refilled,
@@ -181,22 +259,16 @@ def survey(request: ReplacementRequest, earlier: KnownState) -> ReplacementConte
     return context._replace(verdicts=_verdicts(context, surveyed, codes))
 
 
-def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
-    """Count the nodes that scale-up adds in this round."""
-    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
-    if grown is None:
-        return
-    decision: Any = grown.result
-    row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
-    for split in decision.splits:
-        limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
-
-
 def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, earlier: KnownState) -> Int32:
     """Count the nodes that scale-up adds, and return why each group gets no new ones. `NodeGroupReason.Code`, 0 = it
     may. int32[G]. A group at its maximum may get some once others of its nodes have gone.
     """
-    _count_grown(request, limits)
+    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
+    if grown is not None:
+        decision: Any = grown.result
+        row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
+        for split in decision.splits:
+            limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
     reasons = limits.reasons.copy()
     reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)
@@ -207,16 +279,7 @@ def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64,
     return reasons
 
 
-def _moved_pods(request: ReplacementRequest) -> Int64:
-    """Return the running pods that earlier decisions evict. int64."""
-    snapshot = request.snapshot
-    at = request.round.simulation.state.pod_node[: len(snapshot.pods.spec)]
-    moved: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
-    return moved
-
-
 def _movable(request: ReplacementRequest, surveyed: PodSurvey) -> MovablePods:
-    """Return the pods to move, placeholders included. O(P)."""
     this, facts = request.round, surveyed.facts
     placeholders = this.simulation.state.pod_node[-len(this.placeholders) :] if this.placeholders else np.zeros(0)
     offsets, pods = surveyed.moving(surveyed.needs_place, placeholders.astype(np.int32))
@@ -265,14 +328,6 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     ):
         limit[mask & (limit == 0)] = code
     return NodeVerdicts(limit, unremovable, np.where(has, blocking_pod, protected), blocking_reason)
-
-
-def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
-    """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
-    node, takes = request.snapshot.pods.node, np.zeros(len(is_left), bool)
-    at = request.round.simulation.state.pod_node[: len(node)]
-    takes[at[(node >= 0) & (at >= 0) & (at < len(is_left)) & ~take_or(is_left, node, True)]] = True
-    return takes
 
 
 def _received(context: ReplacementContext) -> Bool:

@@ -2,13 +2,10 @@
 
 Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
 simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
-another node. A wave that is adopted stays in the simulation, and the next one is searched there. A node that has
-received a pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the
-first wave, which so can begin at once, unless nothing else saves. Work is counted (`SearchBudgets.replacement_work`),
-and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
-
-The sets of nodes with which the search for a wave begins, and the nodes that it tries in exchange. Candidates are
-ordered by what a node costs above the worth of room for its pods. Pure.
+another node. An adopted wave stays in the simulation, and the next one is searched there. A node that has received a
+pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the first wave,
+which so can begin at once, unless nothing else saves. Deterministic: ties go to the earlier set. Raises
+MoveLogFullError.
 """
 
 from collections.abc import Iterator
@@ -21,9 +18,11 @@ from trimtab.planner.drainability.limits import admits, admitted
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import (
     CLEAR_SHARES,
+    EARLY_PREFERENCE,
     EXCHANGE_POOL,
     FOLLOWED_NEW_NODES,
     KEEPING_WORK,
+    LOST_ROOM,
     MOST_SUBSETS,
     REPAIRS,
     SET_SIZES,
@@ -36,20 +35,23 @@ from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound, needed_groups
 from trimtab.planner.replacement.judge import (
-    GREEDY,
+    LIMIT_OF,
     JudgedWave,
     Scale,
+    SpotNodes,
     Value,
     Wave,
+    breaks_spot_rules,
     broken_limit,
     is_better,
+    limits_of_wave,
     value_of,
     worth,
 )
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.target import Target
 from trimtab.planner.replacement.trial import (
     Bench,
+    Target,
     Trial,
     pairs_alike,
     replay,
@@ -57,7 +59,6 @@ from trimtab.planner.replacement.trial import (
     simulation_nodes,
     with_node_kept,
 )
-from trimtab.planner.replacement.wave_limits import LIMIT_OF, SpotNodes, breaks_spot_rules, limits_of_wave
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -118,7 +119,6 @@ class CandidateSets:
         return np.array(pool[:EXCHANGE_POOL], np.int32)
 
     def _ordered(self) -> list[Int32]:
-        """Return the candidates in several orders, most promising first. int32 each."""
         nodes, context = self._nodes, self._context
         surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
         per_cost = surplus / (1.0 + cost)
@@ -142,7 +142,7 @@ MOST_DISRUPTIONS: Final = 1 << 32
 
 class ReplacementWaves:
     """The search for one wave after the other. waves : those adopted; target : what they follow; scale : how large a
-    wave may be; way : how it follows the target; is_after_scale_down : whether the first wave may begin after it."""
+    wave may be; is_after_scale_down : whether the first wave may begin after it."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
         self.context, self.bound = context, bound
@@ -158,7 +158,6 @@ class ReplacementWaves:
         self.one_wave = Scale(settings.max_leaving_nodes, settings.max_surge_nodes, 1)
         self.scale = self.one_wave
         self.target: Target | None = None
-        self.way = GREEDY
         self.is_after_scale_down = False
         self._work = request.settings.search.replacement_work
         self._wave_work = self._wave_trials = 0
@@ -249,7 +248,6 @@ class ReplacementWaves:
         return broken or breaks_spot_rules(self.spots, trial.leaving, trial.group_of)
 
     def _start_wave(self) -> None:
-        """Lay out what the trials of the next wave share."""
         context = self.context
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self.waves)
@@ -293,11 +291,9 @@ class ReplacementWaves:
         return growth.admit(self._counts(new)) and admits(self._limits_of_wave(), leaving)
 
     def _counts(self, group_of: tuple[int, ...]) -> Int64:
-        """Return how many nodes each group gets. int64[G]."""
         return np.bincount(np.array(group_of, np.int64), minlength=len(self._added)).astype(np.int64)
 
     def _limits_of_wave(self) -> NodeLimits:
-        """Return the limits on the nodes that leave, as the waves so far leave them."""
         context = self.context
         first = context.budgets_later if self.waves else context.budgets_now
         disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
@@ -363,7 +359,6 @@ class ReplacementWaves:
         return tries[-1]
 
     def _judged(self, leaving: Int32, target: Target | None) -> tuple[JudgedWave | None, Int32]:
-        """Try a set of nodes with the pods on nodes that stay or new ones."""
         context = self.context
         trial = run_trial(self._bench, leaving, self._allowed, target)
         if len(trial.stuck):
@@ -390,7 +385,6 @@ class ReplacementWaves:
         preference for what is saved early. Pods that are not where the target has one of their class take room of
         others, which costs something."""
         context, state = self.context, self.packer.simulation.state
-        way = self.way
         node = simulation_nodes(self._bench, trial)
         opened = target.opened(trial.of_target, self._bench.spare_nodes[: len(trial.of_target)])
         pod_class = state.pod_class[trial.pods]
@@ -400,9 +394,9 @@ class ReplacementWaves:
         rest = rest[~np.isin(rest, trial.leaving) & ~np.isin(rest, self._gone)]
         waves_left = context.request.settings.max_waves - len(self.waves) - 1
         share = min(1.0, waves_left * self.one_wave.most_leaving / max(len(rest), 1))
-        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - way.mismatch) * elsewhere
-        lost = way.mismatch * max(moved - in_place - elsewhere, 0.0)
-        return (1 + way.early) * rank + share * later - lost
+        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - LOST_ROOM) * elsewhere
+        lost = LOST_ROOM * max(moved - in_place - elsewhere, 0.0)
+        return (1 + EARLY_PREFERENCE) * rank + share * later - lost
 
     def _improved(self, best: JudgedWave, tried_sets: set[bytes]) -> JudgedWave | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
@@ -443,7 +437,6 @@ class ReplacementWaves:
         self.adopt(wave._replace(start=current_mark(self.packer.simulation.state)))
 
     def _count(self, wave: Wave) -> None:
-        """Count a wave of the plan."""
         np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
         np.add.at(self._removed, self.context.request.snapshot.nodes.group[wave.trial.leaving], 1)
         self._gone = np.concatenate([self._gone, wave.trial.leaving])

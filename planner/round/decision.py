@@ -112,14 +112,6 @@ class NodeChange(NamedTuple):
 NO_CHANGE: Final = NodeChange(np.zeros(0, np.int32))
 
 
-def _nothing() -> None:
-    """Leave the simulation unchanged."""
-
-
-def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Say nothing of nodes."""
-
-
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
@@ -132,12 +124,12 @@ class Decided(NamedTuple):
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
-    finish: Callable[[], None] = _nothing
+    finish: Callable[[], None] = lambda: None
     figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
     change: NodeChange = NO_CHANGE
-    judge: Callable[[Sequence[pb.NodeVerdict]], None] = _no_verdict
+    judge: Callable[[Sequence[pb.NodeVerdict]], None] = lambda verdicts: None  # noqa: ARG005
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.kernels.membership import group_by_node
 from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.model.settings import ScaleDownSettings

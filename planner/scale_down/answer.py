@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
+from trimtab.planner.scale_down.kernels.order import write_sorted_uids
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -101,7 +101,6 @@ def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: U
 
 
 def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> None:
-    """Write the destination of each pod to move, node by node."""
     if not len(unneeded.pods):
         return
     source = np.repeat(unneeded.nodes, np.diff(unneeded.bounds))
@@ -161,7 +160,6 @@ def _judge_unneeded(verdicts: Sequence[pb.NodeVerdict], unneeded: Unneeded, ends
 
 
 def _times(time_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the seconds and the nanoseconds of times."""
     return time_ns // SECOND_NS, time_ns % SECOND_NS
 
 

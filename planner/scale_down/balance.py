@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.similarity import Parts
-from trimtab.planner.scale_down.kernels.balance import level_order
+from trimtab.planner.scale_down.kernels.order import level_order
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
@@ -73,7 +73,6 @@ def uneven(balance: Balance, nodes: Int32) -> Bool:
 
 
 def _sizes(parts: Parts, gone: Int32) -> tuple[Int64, Int64]:
-    """Return the sizes of groups and zones without some nodes."""
     group, zone = parts.group[gone], parts.zone[gone]
     return (
         parts.group_size - np.bincount(group[group >= 0], minlength=len(parts.group_size)),

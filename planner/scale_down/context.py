@@ -19,9 +19,8 @@ from trimtab.planner.drainability import rules
 from trimtab.planner.drainability.limits import NodeBudgets, Spare
 from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts.gangs import gangs_of
-from trimtab.planner.facts.nodes import eviction_costs
+from trimtab.planner.facts.nodes import NodeUse, Utilization, eviction_costs, measure
 from trimtab.planner.facts.similarity import divide
-from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo, RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
@@ -113,7 +112,9 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
         pending=_pending(request, pods.ignored),
         unhealthy=request.unhealthy(request.settings),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
-        balance=_balance(request),
+        balance=Balance(divide(snapshot, request.leaving, general.similarity), general.max_balance_difference)
+        if settings.balance
+        else None,
         basis=basis(snapshot, settings, general),
         slack=_slack(request, previous, pods.columns),
     )
@@ -134,7 +135,6 @@ def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
 
 
 def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
-    """Measure the nodes. Ignored pods do not count as use."""
     snapshot, general, facts = request.snapshot, request.round.settings, pods.facts
     has_pods = pods.nodes_with(pods.needs_place)
     uncounted = pods.ignored | rules.is_long_terminating(pods.columns)
@@ -159,15 +159,6 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainC
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
     slack = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
     return slack._replace(undone=judged(previous.undone, slack, request.now_ns))
-
-
-def _balance(request: ScaleDownRequest) -> Balance | None:
-    """Return what has to stay balanced, if a setting requires it."""
-    settings = request.settings
-    if not settings.balance:
-        return None
-    general = request.round.settings
-    return Balance(divide(request.snapshot, request.leaving, general.similarity), general.max_balance_difference)
 
 
 def cooldown(groups: tuple[NodeGroupInfo, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:

@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.utilization import is_used
+from trimtab.planner.facts.nodes import is_used
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings, resolve_scale_down
 from trimtab.planner.placement.waiting import take_out
 from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
@@ -85,7 +85,6 @@ def why_waiting(
 
 
 def _why_slack(context: ScaleDownContext, slack_dependent: SlackDependentNodes) -> str:
-    """Return the text on what slack waits for."""
     slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
@@ -94,22 +93,24 @@ def _why_slack(context: ScaleDownContext, slack_dependent: SlackDependentNodes) 
 
 
 def _awaited(context: ScaleDownContext, codes: UInt8, waiting: set[int]) -> dict[int, str]:
-    """Return by node the pods that have to complete first."""
     node_of = context.request.snapshot.pods.node
     pods: dict[int, list[int]] = {}
     for pod in np.flatnonzero((codes == outcome.WAIT) & (node_of >= 0)).tolist():
         pods.setdefault(int(node_of[pod]), []).append(pod)
-    return {node: _pods_text(context, pods[node]) for node in sorted(waiting)}
-
-
-def _pods_text(context: ScaleDownContext, pods: list[int]) -> str:
-    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"waits for pod {name_of(context, pods[0])}{more} to complete"
+    more = {node: f" and {len(here) - 1} more" if len(here) > 1 else "" for node, here in pods.items()}
+    return {
+        node: f"waits for pod {name_of(context, pods[node][0])}{more[node]} to complete" for node in sorted(waiting)
+    }
 
 
 def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
     """Add details on why nodes stay. reasons : uint8[N], 0 = the node does not stay."""
-    _put_recently_failed(context, reasons, texts)
+    # Of nodes whose failed simulation is still valid, its result and how long ago it was.
+    failed = context.previous.failed
+    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
+    ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
+    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
+    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
     limit = context.request.round.settings.max_balance_difference
     of_reason = {
         Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
@@ -125,15 +126,6 @@ def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts)
         texts[cooling[group == row]] = context.cooldown.groups[row]
 
 
-def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
-    """Add, for nodes whose failed simulation is still valid, its result and how long ago it was."""
-    failed = context.previous.failed
-    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
-    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
-
-
 Reason = reason_pb2.UnremovableReason
 Blocked = reason_pb2.BlockingPodReason
 Outcome = reason_pb2.ScaleDownResult
@@ -141,14 +133,13 @@ Outcome = reason_pb2.ScaleDownResult
 
 def not_tried(request: ScaleDownRequest) -> Decided:
     """Return the answer if scale-down is switched off: every node stays, and the state is unchanged."""
+
+    def judge(verdicts: Sequence[pb.NodeVerdict]) -> None:
+        for verdict in verdicts:
+            verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
+
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
-    return Decided(decision, request.state or pb.ScaleDownState(), judge=_judge_not_tried)
-
-
-def _judge_not_tried(verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Write that every node stays."""
-    for verdict in verdicts:
-        verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
+    return Decided(decision, request.state or pb.ScaleDownState(), judge=judge)
 
 
 def conclude(plan: ScaleDownPlan) -> Decided:
@@ -181,9 +172,10 @@ def conclude(plan: ScaleDownPlan) -> Decided:
         staying=remaining,
         blockers=_blockers(context, result),
     )
-    return Decided(
-        decision, state, context.notes, figures=_figures(result), change=_change(unneeded, result), judge=verdicts
-    )
+    _, remembered, searches = result.counts
+    tried = result.choice.tried if result.choice else 0
+    figures = {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
+    return Decided(decision, state, context.notes, figures=figures, change=_change(unneeded, result), judge=verdicts)
 
 
 def _change(unneeded: Unneeded, result: LoopResult) -> NodeChange:
@@ -207,13 +199,6 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
     return Summary(Outcome.Code.Name(decision.result), counts)
 
 
-def _figures(result: LoopResult) -> dict[str, int]:
-    """Return the figures of the search."""
-    _, remembered, searches = result.counts
-    tried = result.choice.tried if result.choice else 0
-    return {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
-
-
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, unneeded, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = unneeded.nodes
@@ -227,7 +212,6 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
 
 
 def _blocking(context: ScaleDownContext, result: LoopResult) -> Blocking:
-    """Return by node the blocking pod and why it blocks."""
     reasons, stopping, failed = result.reasons, result.stopping, context.previous.failed
     pods, why = np.full(len(reasons), "", object), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
@@ -271,7 +255,6 @@ def _blockers(context: ScaleDownContext, result: LoopResult) -> dict[int, list[p
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:
-    """Return the nodes with an entry. int32."""
     return np.fromiter(by_node.keys(), np.int32, len(by_node))
 
 

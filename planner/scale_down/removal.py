@@ -1,26 +1,14 @@
-"""Which of the unneeded nodes go now.
+"""Which of the unneeded nodes go now: one check after the other, in upstream's order, longest unneeded first, or, if
+balance is required, the largest of similar node groups first; drains that use up a disruption budget come last. Empty
+nodes go before drains, all-or-nothing groups and gangs that move whole only as a whole. Limits count deletions in
+progress; one all-or-nothing group may exceed them if anything is left at all, as it could never go otherwise. Minimums
+need no check: the whole unneeded set respects them.
 
-One check after the other, in upstream's order: unneeded (or unready) for long enough; of the first wave (our own);
-all-or-nothing groups complete; not waiting for a pod to complete or (our own check) for slack; no cool-down; room
-within the limits. Nodes that slack can spare only together with others go with them, as do those of a gang that moves
-whole. Longest unneeded first, or, if balance is required, the largest of similar node groups first; drains that use up
-a disruption budget come last.
-Minimums need no check: the whole unneeded set respects them, with deletions in progress.
-Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
-
-Unneeded nodes that do not go yet because slack would lack room: new nodes are coming for it, or other nodes have to
-go first. While slack is built up, a placeholder without room is counted on a new node. Removing a similar node at the
-same time would only replace one by the other and evict pods. So no node goes that could hold such a placeholder;
-unneeded nodes stay unneeded and their timers continue. A placeholder for which no new node comes (its node group is at
-its maximum, a limit is reached) keeps no node, as it would do so forever. Slack is a share of the existing nodes. A
-node that can go because slack requests less after the whole plan does not go with only a few of the plan's nodes, while
-there is too little room for what slack still requests.
-
-How many nodes may go now: empty ones first, then drains; all-or-nothing groups only as a whole.
-
-Limits count deletions in progress. One all-or-nothing group may exceed them if anything is left at all: otherwise a
-group larger than the limit could never go, and small deletions would starve it.
-Source: Cluster Autoscaler, core/scaledown/budgets, ScaleDownBudgetProcessor.CropNodes.
+While slack is built up, a placeholder without room is counted on a new node, and no node goes that could hold it: one
+would only replace the other. A placeholder for which no new node comes keeps no node. A node that can go because slack
+requests less after the whole plan does not go with a few of its nodes while slack still lacks room.
+Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor,
+ScaleDownBudgetProcessor.CropNodes.
 """
 
 from typing import NamedTuple
@@ -170,7 +158,11 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
         _mark(not_now, np.diff(unneeded.bounds) > 0, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is no longer complete.
     _keep_groups_whole(context, unneeded, not_now)
-    _keep_budgets(context, unneeded, since_ns, not_now)
+    # Of budgets for nodes the first to go take what is left.
+    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
+    order = unneeded.nodes[order[not_now[order] == 0]]
+    goes, _ = admitted(limits_of_budgets(context.nodes.budgets), order, len(order))
+    _mark(not_now, ~np.isin(unneeded.nodes, goes), Reason.DISRUPTION_BUDGET)
     deleting = deletions_by_group(snapshot, request.leaving)
     draining = sum(deletion.drain for deletion in snapshot.deletions)
     room_left = room(settings.max_parallelism, settings.max_drain_parallelism, len(deleting), draining)
@@ -179,25 +171,14 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     if context.cooldown.cluster:
         _mark(not_now, (not_now == 0) & ~useless, Reason.IN_COOLDOWN)
     chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
-    goes = np.isin(unneeded.nodes, chosen.both)
-    if leaves_too_little(context, unneeded.nodes[goes], unneeded.slack_dependent):
+    is_chosen = np.isin(unneeded.nodes, chosen.both)
+    if leaves_too_little(context, unneeded.nodes[is_chosen], unneeded.slack_dependent):
         _mark(not_now, np.isin(unneeded.nodes, unneeded.slack_dependent.nodes), Reason.NEEDED_FOR_SLACK)
         chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
-        goes = np.isin(unneeded.nodes, chosen.both)
-    _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
+        is_chosen = np.isin(unneeded.nodes, chosen.both)
+    _mark(not_now, ~is_chosen, Reason.NOT_UNNEEDED_OTHER_REASON)
     ends_ns[~np.isin(not_now, (Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH))] = 0
     return Removal(not_now, ends_ns, np.sort(chosen.empty), np.sort(chosen.drain), room_left)
-
-
-def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8) -> None:
-    """Mark the nodes that no budget for nodes lets go now, in place: the first to go take what is left."""
-    budgets = context.nodes.budgets
-    if not len(budgets.rest):
-        return
-    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
-    order = unneeded.nodes[order[not_now[order] == 0]]
-    goes, _ = admitted(limits_of_budgets(budgets), order, len(order))
-    _mark(not_now, ~np.isin(unneeded.nodes, goes), Reason.DISRUPTION_BUDGET)
 
 
 def of_no_use(this: Round, nodes: Int32) -> Bool:
@@ -215,7 +196,6 @@ def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
 
 
 def _keep_groups_whole(context: ScaleDownContext, unneeded: UnneededNodes, not_now: UInt8) -> None:
-    """Mark nodes of all-or-nothing groups of which not all nodes are ready to go."""
     going = np.zeros(len(context.request.leaving), bool)
     going[unneeded.nodes[not_now == 0]] = True
     _mark(not_now, ~complete_groups(context, going)[unneeded.nodes], Reason.ATOMIC_SCALE_DOWN_FAILED)

@@ -1,15 +1,11 @@
 """The state of scale-down between loops, and its encoding. Names in the message become indices of this snapshot;
-vanished objects are dropped silently. The typed part (times, failures, undone drains) is read whatever the layout of
-the opaque part (hints, where searches continue, the choice among orders), which is dropped with a note if it cannot be
-read. An unreadable typed part counts as absent and gives a note. Times in Unix nanoseconds.
+vanished objects are dropped silently. An unreadable typed part counts as absent, an unreadable opaque one (hints, where
+searches continue, the choice among orders) is dropped alone; both give a note. Times in Unix nanoseconds.
 
-Drains that slack undoes: how long no drain is started after one. A plan drains nodes whose pods and placeholders fit
-elsewhere. The scheduler decides where the pods really go, for example to the emptiest nodes, where room was kept for
-placeholders that fit nowhere else. New nodes come for these, the next plan drains other nodes, and so on forever. So if
-slack lacks room after a drain although there are no more pods than before, no node with pods to move goes for ten
-minutes, doubled each time it happens again, up to a day. A drain after which slack has all its room for ten minutes
-ends the series. Nodes without pods to move do not wait for that, nor does any node where the cluster has no slack.
-Pure: the moment comes with the request. Times in Unix nanoseconds.
+Drains that slack undoes: the scheduler may put the pods of a drain where room was kept for placeholders that fit
+nowhere else; new nodes come for these, the next plan drains others, and so on forever. So if slack lacks room after a
+drain although there are no more pods than before, no node with pods to move goes for ten minutes, doubled each time it
+happens again, up to a day. A drain after which slack has all its room for ten minutes ends the series.
 """
 
 import math
@@ -19,15 +15,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from trimtab.planner.placement.state_columns import (
+from trimtab.planner.placement.hints import (
     LAYOUT_VERSION,
+    Moves,
+    PodGroups,
     UnreadableStateError,
     check_lengths,
     column,
     numbers_of,
     open_opaque,
+    read_hints,
     translated,
+    write_hints,
 )
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
@@ -180,12 +179,13 @@ def recall(
     node_of = numbers_of(state.strings, names)
     try:
         unneeded, since_ns, place = _node_times(state.unneeded, node_of, "unneeded")
+        filled = np.unique(translated(column(state.filled, np.int32, "filled"), node_of, "filled"))
         previous = nothing._replace(
             unneeded=unneeded,
             since_ns=since_ns,
             failed=_read_failed(state.unremovable, node_of),
             later=_read_later(state, node_of, unneeded),
-            filled=_nodes(state.filled, node_of, "filled"),
+            filled=filled[filled >= 0],
         )
     except UnreadableStateError as error:
         return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
@@ -295,12 +295,6 @@ def _read_later(state: pb.ScaleDownState, node_of: Int32, unneeded: Int32) -> La
     others = np.flatnonzero(~np.isin(node, unneeded))
     others = others[np.argsort(wave[place[others]], kind="stable")]
     return LaterWaves(node[others], since_ns[others], wave[place[others]])
-
-
-def _nodes(data: bytes, node_of: Int32, field: str) -> Int32:
-    """Return those nodes of a column that are still there, without repetition. int32."""
-    node = np.unique(translated(column(data, np.int32, field), node_of, field))
-    return node[node >= 0]
 
 
 def _node_times(times: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:

@@ -8,15 +8,18 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from trimtab.planner.placement.state_columns import (
+from trimtab.planner.placement.hints import (
     LAYOUT_VERSION,
+    Moves,
+    PodGroups,
     UnreadableStateError,
     check_lengths,
     column,
     numbers_of,
     open_opaque,
+    read_hints,
     translated,
+    write_hints,
 )
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth

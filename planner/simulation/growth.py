@@ -172,7 +172,6 @@ class _Most:
         return counts
 
     def _note(self, group: int, count: int, daemonset_pods: int) -> str:
-        """Return the note on a group whose upcoming nodes are left out."""
         info = self._snapshot.groups[group]
         pods = f", with {daemonset_pods} DaemonSet pods each (template.daemonset_pods)" if daemonset_pods else ""
         return (
@@ -185,7 +184,6 @@ class _Most:
 def _reserve_memory(
     limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, spare_nodes: int
 ) -> None:
-    """Ask for the memory of the virtual nodes."""
     byte_count = _BYTES_OF_NODE * (spare_nodes + 1)
     for template, count in zip(templates, counts.tolist(), strict=True):
         if template is not None:

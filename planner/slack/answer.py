@@ -18,10 +18,9 @@ from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.slack.objects import ObjectRequests, RequestingObject, object_requests
-from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
+from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable, remember
 from trimtab.planner.slack.sets import RequiredSets
 from trimtab.planner.slack.specs import SpecWriter
-from trimtab.planner.slack.state import remember
 from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -159,7 +158,6 @@ class _Writer:
         return decision.SerializeToString(deterministic=True)
 
     def _add_objects(self, decision: pb.SlackDecision, objects: Sequence[RequestingObject]) -> None:
-        """Add the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
             return
         by_name, whole = Counter[str](), Counter[str]()
@@ -186,7 +184,6 @@ class _Writer:
 
 
 def _in_gang_that_waits(table: PlaceholderTable, on_node: Bool) -> Bool:
-    """Return which placeholders are of gangs that are not whole on nodes : bool[M]."""
     if not any(entry.is_gang for entry in table.sets):
         return np.zeros(len(on_node), np.bool_)
     count = np.diff(table.bounds)

@@ -223,7 +223,6 @@ def requests_of_groups(snapshot: Snapshot) -> Iterator[GangRequest]:
 
 
 def _request(snapshot: Snapshot, group: PodGroup, members: list[int]) -> GangRequest:
-    """Return the request of a group. members : its pods, by name."""
     like = template_of(snapshot, group, members)
     if like is None:
         return GangRequest(SlackRequest(group.object, _NO_PODS))

@@ -101,7 +101,6 @@ class Rooms:
         return LargestPods(by_cpu, by_memory, by_cpu == by_memory)
 
     def _counts(self) -> Bool:
-        """Return the pods that count for the largest pods : bool[P]."""
         if self._counted is None:
             snapshot = self._snapshot
             pods = snapshot.pods
@@ -142,7 +141,6 @@ def node_rooms(snapshot: Snapshot, cache: SnapshotCache = UNCACHED) -> NodeRooms
 
 
 def _node_rooms(snapshot: Snapshot, cache: SnapshotCache) -> NodeRooms:
-    """Compute it. O(P + N · R + templates · DaemonSets)."""
     nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
     room = nodes.allocatable.copy()
     stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())

@@ -189,7 +189,6 @@ def largest(amounts: Sequence[SlackAmount]) -> SlackAmount:
 
 
 def _of_part(inputs: SetInputs, part: Part, demand: Demand, collector: _SetCollector) -> None:
-    """Add the sets that a part of the cluster requests."""
     names = [name for name, amount in demand.amounts.items() if amount.rate or amount.floor]
     if not names and not demand.replicas:
         return
@@ -222,7 +221,6 @@ class _Standard(NamedTuple):
 
 
 def _of_standard(inputs: SetInputs, part: Part, demand: _Standard, collector: _SetCollector) -> None:
-    """Add the largest placeholders and the standard ones of a part."""
     desired, replicas, total, nodes = demand
     largest = _largest(inputs, part)
     held = []
@@ -321,7 +319,6 @@ def _set(
 
 
 def _text(size: Amounts) -> str:
-    """Return a size for people."""
     return " and ".join(f"{amount}{'m' if name == 'cpu' else ''} {name}" for name, amount in sorted(size.items()))
 
 
@@ -342,7 +339,11 @@ class RequiredWithout:
         As many as now if they would have another size: then all of them move anyway. A part that would lose its last
         node requests as much as now. O(parts · (N + S)).
         """
-        parts = [_left(part, nodes) for part in self._parts]
+        parts = []
+        for part in self._parts:
+            rest = part.nodes.copy()
+            rest[nodes] = False
+            parts.append(part._replace(nodes=rest) if rest.any() else part)
         required = {entry.name: entry for entry in required_sets(self._inputs, parts, NO_OBJECT_REQUESTS).sets}
         return np.array([_number(entry, required.get(entry.name)) for entry in self._sets], np.int64)
 
@@ -351,13 +352,6 @@ class RequiredWithout:
         if any(part.pool.strategy in _OF_PODS for part in self._parts):
             return node
         return tuple(bool(part.nodes[node]) for part in self._parts), self._inputs.rooms.of_node(node)
-
-
-def _left(part: Part, nodes: Int32) -> Part:
-    """Return a part without some nodes, or the whole part if none would be left."""
-    rest = part.nodes.copy()
-    rest[nodes] = False
-    return part._replace(nodes=rest) if rest.any() else part
 
 
 def _number(now: PlaceholderSet, then: PlaceholderSet | None) -> int:

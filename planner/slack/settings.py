@@ -113,7 +113,6 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
 
 
 def _named(message: pb.SlackPool, general: PoolSettings, path: str) -> PoolSettings:
-    """Resolve a pool; absent fields default to those of the whole cluster."""
     if not message.name or set("/:") & set(message.name):
         raise SettingsError(f"{path}.name", f'{message.name!r} is invalid; give a name without "/" and ":"')
     pool = _pool(message, general, path)

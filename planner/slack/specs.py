@@ -14,7 +14,6 @@ from trimtab.planner.model.values import (
     AffinityTerm,
     ExtendedDeviceRequest,
     LabelRequirement,
-    NodeAffinityTerm,
     PodClaim,
     PodRequirements,
     SpreadConstraint,
@@ -81,7 +80,10 @@ class SpecWriter:
         if spec.node_affinity is not None:
             out.node_affinity.SetInParent()
             for term in spec.node_affinity:
-                self._add_term(out.node_affinity, term)
+                out.node_affinity.terms.add(
+                    match_expressions=self._requirements(term.match_expressions),
+                    match_fields=self._requirements(term.match_fields),
+                )
         for toleration in spec.tolerations:
             out.tolerations.add(
                 key=text(toleration.key),
@@ -99,7 +101,6 @@ class SpecWriter:
         self._add_rest(out, spec)
 
     def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodRequirements) -> None:
-        """Add fields that few specs have."""
         add_claims(out, spec.claims, spec.extended_device_requests)
         out.local_storage = spec.local_storage
         out.priority = spec.priority
@@ -110,12 +111,6 @@ class SpecWriter:
         for field in ("exclusive_disks", "read_only_disks", "node_features"):
             if names := getattr(spec, field):
                 getattr(out, field).extend([self.string(name) for name in names])
-
-    def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeAffinityTerm) -> None:
-        out.terms.add(
-            match_expressions=self._requirements(term.match_expressions),
-            match_fields=self._requirements(term.match_fields),
-        )
 
     def _requirements(self, selector: Iterable[LabelRequirement]) -> list[snapshot_pb2.LabelRequirement]:
         return [

@@ -1,16 +1,9 @@
-"""An improvement of a set of nodes that go: some come back, others that save more go instead.
-
-The search begins with the set of the portfolio's best plan. A move takes up to two nodes back and lets up to two others
-go, or up to eight of those that save least, or most, for their share; it has to save more. Moves that the linear bound
-rules out are never tried: nodes take shares of the free cpu and memory, of scarce disruption budgets and of what is
-above minimums, and no share may be used up twice. The others are tried in order of what they gain, less where they need
-more of the free cpu or memory, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
-before if possible, with pods that give way to others. The first that succeeds is made, until none does or the budget of
-work is used up. The result depends on the input and the effort only, and on the clock if time runs out. It is a
-proposal that the greedy loop carries out with all checks (`drain_sets.run`).
-
-Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
-in all waves, and each set has to be divided into waves (`wave_numbers`).
+"""Improves a set of nodes that go by swaps. A move takes up to two nodes back and lets up to two others go, or up to
+eight of those that save least, or most, for their share, if it saves more, if the linear bound on free cpu and memory,
+scarce budgets and minimums allows it, and if all pods of the new set can be packed (`kernels.exchange`). Best gain
+first, less where it needs more of the free amounts, until none succeeds or the budget of work ends. The result is a
+proposal that the greedy loop carries out with all checks (`drain_sets.run`). With several waves, the pods of all are
+packed together, budgets bound a set by what they allow in all, and each set has to be divided into waves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +34,10 @@ from trimtab.planner.scale_down.search.drain_sets import (
     prepared,
     run,
 )
-from trimtab.planner.scale_down.search.headroom import FREE, shares_of
+from trimtab.planner.scale_down.search.headroom import FREE, shares_of, shuffled
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
-from trimtab.planner.scale_down.search.orders import shuffled
-from trimtab.planner.scale_down.search.wave_numbers import NearPlaces, WaveNumbers
-from trimtab.planner.scale_down.search.waves import have_used_up_budgets
+from trimtab.planner.scale_down.search.waves import NearPlaces, WaveNumbers, have_used_up_budgets
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -140,7 +131,6 @@ class Exchange:
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
     def _is_over(self) -> bool:
-        """Return whether the budget of work is used up, or time is up."""
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
 
     def _drop_unplaceable(self, pods: int) -> None:

@@ -1,13 +1,10 @@
-"""Further nodes that can go, because slack requests fewer placeholders without them.
+"""Further nodes that can go, because slack, a share of the existing nodes, requests fewer placeholders without them.
 
-Slack is a share of the existing nodes. The other searches keep a place for every existing placeholder; this one retries
-the nodes with a pod that had no place. All placeholders are taken off, the pods of the node are placed, and the
-placeholders are put back: on their previous nodes, else wherever there is room. The node can go if each set has a place
-for as many placeholders as it should have without this node and all others that go. Nothing is done while a placeholder
-waits for a new node.
-
-Such nodes are the last ones in a plan. In the next loop they are kept out of the other searches, which continue with
-the rest of the plan, and are tried all together afterwards. While a plan has later waves, there are none.
+This search retries the nodes with a pod that had no place: all placeholders are taken off, the pods of the node are
+placed, and the placeholders put back, on their previous nodes, else wherever there is room. The node can go if each set
+has a place for as many placeholders as it should have then. Such nodes are the last ones in a plan; in the next loop
+they are kept out of the other searches and tried all together afterwards. While a plan has later waves, or a
+placeholder waits for a new node, there are none.
 """
 
 from collections.abc import Hashable
@@ -271,7 +268,6 @@ class _SlackSearch:
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
     def _holds_only_placeholders(self, node: int) -> bool:
-        """Return whether a node has received placeholders only."""
         pod = int(self.problem.first_incoming[node])
         while pod >= 0 and self._is_placeholder[pod]:
             pod = int(self.problem.next_incoming[pod])

@@ -21,8 +21,13 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.exchange import Improved, carried_out, improved, is_worth_exchanging
-from trimtab.planner.scale_down.search.headroom import saving_bound, shares_of_budgets
-from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
+from trimtab.planner.scale_down.search.headroom import (
+    CandidateOrder,
+    arrange,
+    saving_bound,
+    shares_of_budgets,
+    shuffled,
+)
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
@@ -98,16 +103,13 @@ def _narrower(task: DrainTask) -> DrainTask | None:
         if above[nodes.may_go].any() and not above[nodes.eligible].all():
             eligible = nodes.eligible[~above[nodes.eligible]]
             later = later._replace(nodes=later.nodes[~above[later.nodes]], wave=later.wave[~above[later.nodes]])
-            staying = _in_search_order(nodes.staying, nodes.eligible[above[nodes.eligible]])
+            # In an order that ascends from its first, with those above in their places.
+            staying = np.sort(np.concatenate([nodes.staying, nodes.eligible[above[nodes.eligible]]]))
+            start = np.searchsorted(staying, nodes.staying[0]) if len(nodes.staying) else 0
+            staying = np.roll(staying, -int(start)).astype(np.int32)
             may_go = nodes.may_go[~above[nodes.may_go]]
             return task._replace(nodes=nodes._replace(staying=staying, eligible=eligible, may_go=may_go, later=later))
     return None
-
-
-def _in_search_order(staying: Int32, more: Int32) -> Int32:
-    """Return nodes that stay, in an order that ascends from its first, with more of them in their places. int32."""
-    nodes = np.sort(np.concatenate([staying, more])).astype(np.int32)
-    return np.roll(nodes, -int(np.searchsorted(nodes, staying[0]))) if len(staying) else nodes
 
 
 def _widened(task: DrainTask, narrower: DrainTask, state: SimulationState) -> DrainSet:
@@ -162,7 +164,6 @@ def _better_of(
     other: Attempt[DrainSet],
     first: Attempt[DrainSet],
 ) -> Attempt[DrainSet]:
-    """Return which of two attempts saves more in all waves, else the better one in the first."""
     better = _best_of(task, first, [*([] if best is first else [best]), other])
     return _best_in_all_waves(task, attempts, [better, best, other], first)
 
@@ -191,7 +192,6 @@ def _best_in_all_waves(
 
 
 def _has_waves(task: DrainTask, plan: DrainSet) -> bool:
-    """Return whether more nodes may go in later waves."""
     blocked = plan.problem.outcome[plan.candidates] == BLOCKED
     return task.settings.max_waves > 1 and (len(plan.later.nodes) > 0 or bool(blocked.any()))
 
@@ -228,7 +228,6 @@ def _by_mix(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet
 
 
 def _searching_as(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainTask:
-    """Return the task of a plan, in a simulation."""
     return task.keeping(plan.later).searching(plan.staying, state)
 
 
@@ -340,18 +339,9 @@ def _worth_more(task: DrainTask, attempt: DrainSet) -> bool:
     if not (task.basis_changed or attempt.fresh > 0 or int(unneeded_before[attempt.accepted].sum()) < int(again)):
         return False
     at_any_rate = task.basis_changed or len(task.nodes.eligible) <= search.recompared_candidates
-    return at_any_rate or not _is_as_good_as_compared(task, attempt)
-
-
-def _is_as_good_as_compared(task: DrainTask, attempt: DrainSet) -> bool:
-    """Return whether an attempt that continues the last plan is as near to the upper bound of the saving as that plan
-    was.
-
-    The tolerance is the margin by which another plan would have to be better: within it, comparing orders again, which
-    costs several times the rest of a loop, is not worth it.
-    """
+    # As near to the bound as the plan that was compared: comparing again costs several times the rest of a loop.
     limit = task.previous.headroom * (1.0 + _tolerance(task))
-    return 0.0 < _headroom(task, attempt) <= limit
+    return at_any_rate or not 0.0 < _headroom(task, attempt) <= limit
 
 
 def _headroom(task: DrainTask, attempt: DrainSet) -> float:

@@ -329,9 +329,9 @@ def place_where(state: SimulationState, allowed: Bool, pods: Int32, node: Int32)
 
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
     """Return pods : int32[M] in the order in which they are placed. O(M log M). By priority; more bound pods first
-    (`trimtab.planner.placement.orders.boundness`); by their largest share of all nodes' amount of a resource; equal
-    pods together; by age; by number. Pods of unknown age count as old, and so do virtual ones. Other orders change the
-    criteria between priority and number.
+    (`boundness`); by their largest share of all nodes' amount of a resource; equal pods together; by age; by number.
+    Pods of unknown age count as old, and so do virtual ones. Other orders change the criteria between priority and
+    number.
     """
     if not len(pods):
         return pods

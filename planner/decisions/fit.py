@@ -23,10 +23,10 @@ from trimtab.planner.model.values import is_device_resource
 from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.predicates.resources import POD_ROOM
 from trimtab.planner.round.round import Work
+from trimtab.planner.simulation.inputs import nominated_pods
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.simulation.yielding import nominated_pods
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.texts import find_pods
 from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2

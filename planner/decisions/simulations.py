@@ -15,10 +15,9 @@ import numpy as np
 from trimtab.planner.facts.gangs import MISSING_UID, members_by_group, template_of
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits, asking, reserve_memory
 from trimtab.planner.model.values import PodGroup, TemplatePod
-from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation, to_keep
+from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation, to_keep, with_virtual
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
 from trimtab.planner.simulation.inputs import NO_TEMPLATES, TemplateRequestsKey, template_requests
-from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey, depend_on_everything

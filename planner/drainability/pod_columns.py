@@ -7,12 +7,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.nodes import NO_POOL, eviction_ratings, of_nodes, pools_of_nodes, undisrupted_until_s
+from trimtab.planner.facts.nodes import (
+    NO_POOL,
+    NodeUse,
+    eviction_ratings,
+    node_use,
+    of_nodes,
+    pools_of_nodes,
+    undisrupted_until_s,
+)
 from trimtab.planner.facts.pdb import BudgetMembership, Exhausted, gang_budgets, with_gangs
-from trimtab.planner.facts.utilization import NodeUse, node_use
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
-from trimtab.planner.model.values import Owner
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.checks import MAX_TIME_S
 from trimtab.planner.snapshot.columns import (
@@ -76,21 +82,13 @@ class PodDrainColumns(NamedTuple):
     desired_replicas: Int64
     undisrupted_until_s: Int64
 
-    def with_exhausted(self, found: Exhausted) -> "PodDrainColumns":
-        """Return the columns with the budgets that are used up. found : of these pods, and maybe of virtual ones after
-        them."""
-        known = len(self.budgeted)
-        return self._replace(budget_exhausted=found.by_budgets[:known], gang_exhausted=found.by_gangs[:known])
-
-
-class SpecColumns(NamedTuple):
-    """Columns that depend on specs only; every array has length S."""
-
-    restart_policy: UInt8
-    safe_to_evict: UInt8
-    local_storage: Bool
-    unsupported: Bool
-    grace_s: Int64
+    def with_exhausted(self, exhausted: Exhausted) -> "PodDrainColumns":
+        """Return the columns with the budgets that are used up. exhausted : of these pods, and maybe of virtual ones
+        after them."""
+        pod_count = len(self.budgeted)
+        return self._replace(
+            budget_exhausted=exhausted.by_budgets[:pod_count], gang_exhausted=exhausted.by_gangs[:pod_count]
+        )
 
 
 def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
@@ -99,12 +97,14 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     `budget_exhausted` and `gang_exhausted` are all false: which budgets are used up is known only later.
     """
     pods = snapshot.pods
-    specs = _spec_columns(snapshot)
-    kinds, desired = _owner_columns(snapshot.owners)
+    specs, until = snapshot.specs, undisrupted_until_s(snapshot)
+    # The two negative owner indices, UNKNOWN_OWNER (-2) and NO_OWNER (-1), select the two entries that are appended.
+    kinds = [_KINDS.get(owner.kind, OTHER_KIND) for owner in snapshot.owners]
+    kind_of = np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8)[pods.owner]
+    desired = np.array([*(owner.desired_replicas for owner in snapshot.owners), -1, -1], np.int64)
     other = (pods.flags & FLAG_OTHER_KIND) != 0
-    owner_kind = np.where(other & (kinds[pods.owner] == UNKNOWN_CONTROLLER), OTHER_KIND, kinds[pods.owner])
+    owner_kind = np.where(other & (kind_of == UNKNOWN_CONTROLLER), OTHER_KIND, kind_of)
     owner_kind[(pods.flags & FLAG_OTHER_STATEFUL_SET) != 0] = STATEFUL_SET
-    # The two negative owner indices select the two entries that _owner_columns appends.
     return PodDrainColumns(
         settings=ScaleDownSettings(),
         now_s=0,
@@ -114,84 +114,46 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
         gang_exhausted=np.zeros(len(pods.spec), bool),
         job_unmovable=np.zeros(len(pods.spec), bool),
         phase=pods.phase,
-        restart_policy=specs.restart_policy[pods.spec],
-        safe_to_evict=specs.safe_to_evict[pods.spec],
+        restart_policy=np.array([spec.restart_policy for spec in specs], np.uint8)[pods.spec],
+        safe_to_evict=np.array([spec.safe_to_evict for spec in specs], np.uint8)[pods.spec],
         owner_kind=owner_kind,
         mirror=(pods.flags & FLAG_MIRROR) != 0,
         daemon=(pods.flags & FLAG_DAEMON) != 0,
-        local_storage=specs.local_storage[pods.spec],
-        system=_in_namespace(snapshot, SYSTEM_NAMESPACE),
-        unsupported=specs.unsupported[pods.spec],
+        local_storage=np.array([spec.local_storage for spec in specs], bool)[pods.spec],
+        # A namespace that is not among the strings has index -1, which no pod has.
+        system=pods.namespace == string_index(snapshot.strings, SYSTEM_NAMESPACE),
+        unsupported=np.array([bool(spec.unsupported) for spec in specs], bool)[pods.spec],
         created_s=pods.created_s,
         deletion_s=pods.deletion_s,
-        grace_s=specs.grace_s[pods.spec],
+        grace_s=np.array([min(spec.termination_grace_period_s, MAX_TIME_S) for spec in specs], np.int64)[pods.spec],
         desired_replicas=desired[pods.owner],
-        undisrupted_until_s=_undisrupted_until_s(snapshot),
+        # Elsewhere than on nodes of Karpenter the annotation has no effect.
+        undisrupted_until_s=np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, pods.node, False), until, 0),
     )
 
 
-def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
+def at(snapshot: Snapshot, general: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
     """Complete the columns with settings and time. O(P) if Jobs may have to stay."""
-    return known._replace(
+    usual = settings.general.job_pods_unmovable
+    jobs_stay = of_nodes(snapshot, settings, lambda group: group.job_pods_unmovable)
+    if not usual and not jobs_stay.any():
+        return general._replace(settings=settings, now_s=now_ns // SECOND_NS)
+    return general._replace(
         settings=settings,
         now_s=now_ns // SECOND_NS,
-        job_unmovable=(known.owner_kind == JOB) & _jobs_stay(snapshot, settings),
+        job_unmovable=(general.owner_kind == JOB) & take_or(jobs_stay, snapshot.pods.node, usual),
     )
 
 
 def of_rows(columns: PodDrainColumns, rows: Int64) -> PodDrainColumns:
     """Return the columns of some pods."""
-    return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in columns)
+    return PodDrainColumns._make(column[rows] if isinstance(column, np.ndarray) else column for column in columns)
 
 
 def has_controller(columns: PodDrainColumns) -> Bool:
     """Return for each pod whether it names a controller, in the snapshot or not."""
     controlled: Bool = columns.owner_kind != NO_CONTROLLER
     return controlled
-
-
-def _spec_columns(snapshot: Snapshot) -> SpecColumns:
-    specs = snapshot.specs
-    return SpecColumns(
-        restart_policy=np.array([spec.restart_policy for spec in specs], np.uint8),
-        safe_to_evict=np.array([spec.safe_to_evict for spec in specs], np.uint8),
-        local_storage=np.array([spec.local_storage for spec in specs], bool),
-        unsupported=np.array([bool(spec.unsupported) for spec in specs], bool),
-        grace_s=np.array([min(spec.termination_grace_period_s, MAX_TIME_S) for spec in specs], np.int64),
-    )
-
-
-def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
-    """Return kind and desired replicas by owner, then for UNKNOWN_OWNER (-2) and NO_OWNER (-1)."""
-    kinds = [_KINDS.get(owner.kind, OTHER_KIND) for owner in owners]
-    desired = [owner.desired_replicas for owner in owners]
-    return (
-        np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8),
-        np.array([*desired, -1, -1], np.int64),
-    )
-
-
-def _undisrupted_until_s(snapshot: Snapshot) -> Int64:
-    """Return until when pods on nodes of Karpenter must not be disrupted; elsewhere the annotation has no effect."""
-    until = undisrupted_until_s(snapshot)
-    if not until.any():
-        return until
-    return np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, snapshot.pods.node, False), until, 0)
-
-
-def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:
-    """Return for each pod whether it is in a namespace."""
-    # A namespace that is not among the strings has index -1, which no pod has.
-    mask: Bool = snapshot.pods.namespace == string_index(snapshot.strings, namespace)
-    return mask
-
-
-def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
-    """Return for each pod whether the settings of its node's group keep Jobs on their nodes."""
-    of_node = of_nodes(snapshot, settings, lambda group: group.job_pods_unmovable)
-    if not settings.general.job_pods_unmovable and not of_node.any():
-        return np.zeros(len(snapshot.pods.node), bool)
-    return take_or(of_node, snapshot.pods.node, settings.general.job_pods_unmovable)
 
 
 def is_terminal(columns: PodDrainColumns) -> Bool:
@@ -233,8 +195,8 @@ class DrainColumnsKey(SnapshotKey[PodDrainColumns]):
     """What rules see of pods."""
 
 
-class RatingsKey(SnapshotKey["_Rating"]):
-    """Ratings of evictions."""
+class RatingsKey(SnapshotKey[tuple[Int64, Float64]]):
+    """Priorities of specs, and ratings of evictions."""
 
 
 class NodeUseKey(SnapshotKey[NodeUse]):
@@ -243,11 +205,16 @@ class NodeUseKey(SnapshotKey[NodeUse]):
 
 def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> DrainFacts:
     """Return the facts, each from the cache or computed."""
-    rating = cache.get(RatingsKey(), snapshot, _rated)
+
+    def rated(view: Snapshot) -> tuple[Int64, Float64]:
+        priority = np.array([spec.priority for spec in view.specs], np.int64)
+        return priority, eviction_ratings(view, priority)
+
+    priority, rating = cache.get(RatingsKey(), snapshot, rated)
     use = cache.get(NodeUseKey(), snapshot, lambda view: node_use(view, _requests(view, limits)))
     under = with_gangs(_membership(snapshot, cache, limits), snapshot, gang_budgets(snapshot, cache))
     columns = drain_columns(snapshot, cache, limits)
-    return DrainFacts(under, columns, rating.priority, rating.of_pods, use)
+    return DrainFacts(under, columns, priority, rating, use)
 
 
 def drain_columns(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> PodDrainColumns:
@@ -261,18 +228,6 @@ def drain_columns(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimit
 
 def _membership(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits) -> BudgetMembership:
     return cache.get(MembershipKey(), snapshot, lambda view: pdb.membership(view, limits, cache))
-
-
-class _Rating(NamedTuple):
-    """priority : int64[S]; of_pods : float64[P]."""
-
-    priority: Int64
-    of_pods: Float64
-
-
-def _rated(snapshot: Snapshot) -> _Rating:
-    priority = np.array([spec.priority for spec in snapshot.specs], np.int64)
-    return _Rating(priority, eviction_ratings(snapshot, priority))
 
 
 def _requests(snapshot: Snapshot, limits: RequestLimits) -> Float64:

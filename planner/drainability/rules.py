@@ -206,12 +206,12 @@ def every_reason(pods: PodDrainColumns) -> list[list[int]]:
     """Return for each pod the `BlockingPodReason.Code` of every rule that blocks it, in the order of the rules; rules
     after one that lets the pod go do not count. `budget_exhausted` is complete. O(rules · P).
     """
-    found: list[list[int]] = [[] for _ in range(len(pods.phase))]
-    undecided = np.ones(len(found), np.bool_)
+    reasons: list[list[int]] = [[] for _ in range(len(pods.phase))]
+    undecided = np.ones(len(reasons), np.bool_)
 
     def add(codes: UInt8) -> None:
         for pod in np.flatnonzero(undecided & outcome.blocks(codes)).tolist():
-            found[pod].append(outcome.blocking_reason(int(codes[pod])))
+            reasons[pod].append(outcome.blocking_reason(int(codes[pod])))
 
     for rule in RULES:
         codes = rule(pods)
@@ -222,7 +222,7 @@ def every_reason(pods: PodDrainColumns) -> list[list[int]]:
     add(several_budgets(pods))
     add(gang(pods))
     add(unsupported(pods))
-    return found
+    return reasons
 
 
 def is_long_terminating(pods: PodDrainColumns) -> Bool:

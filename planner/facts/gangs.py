@@ -119,10 +119,10 @@ def _find(snapshot: Snapshot) -> tuple[Gang, ...]:
     priority = np.array([spec.priority for spec in snapshot.specs], np.int64)[pods.spec[pod]]
     order = np.lexsort((pod, pods.created_s[pod], -priority, place))
     starts = np.flatnonzero(np.diff(place[order], prepend=-1))
-    objects = {(one.namespace, one.name): one for one in snapshot.pod_groups}
-    found = [_gang(snapshot, objects, pod[rows]) for rows in np.split(order, starts[1:])] if len(order) else []
-    gangs = [one for one in found if one is not None]
-    return tuple(sorted(gangs, key=lambda one: (one.namespace, one.name)))
+    objects = {(gang.namespace, gang.name): gang for gang in snapshot.pod_groups}
+    gangs_or_none = [_gang(snapshot, objects, pod[rows]) for rows in np.split(order, starts[1:])] if len(order) else []
+    gangs = [gang for gang in gangs_or_none if gang is not None]
+    return tuple(sorted(gangs, key=lambda gang: (gang.namespace, gang.name)))
 
 
 def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], members: Int32) -> Gang | None:
@@ -135,9 +135,12 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     is_pending = pods.node[members] == NO_NODE
     pending = members[is_pending].astype(np.int32)
     own = None if group is None or group.problem else group.priority
-    others = () if own is None else tuple(one for one in _priorities(snapshot, members) if one != own)
+    specs = [snapshot.specs[spec] for spec in np.unique(pods.spec[members]).tolist()]
+    others = () if own is None else tuple(sorted({spec.priority for spec in specs} - {own}))
     has_gates = own is not None and bool((pods.flags[pending] & FLAG_GATED).any())
-    schedulers = _schedulers(snapshot, pending if own is None else members)
+    if own is None:
+        specs = [snapshot.specs[spec] for spec in np.unique(pods.spec[pending]).tolist()]
+    schedulers = tuple(sorted({spec.scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))
     differ = len(pending) > 0 and (bool(others) or len(schedulers) > 1)
     if group is not None and group.is_basic and not (has_gates or differ):
         return None
@@ -157,35 +160,21 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     )
 
 
-def _priorities(snapshot: Snapshot, pods: Int32) -> list[int]:
-    """Return the priorities of some pods, sorted."""
-    specs = np.unique(snapshot.pods.spec[pods]).tolist()
-    return sorted({snapshot.specs[spec].priority for spec in specs})
-
-
-def _schedulers(snapshot: Snapshot, pods: Int32) -> tuple[str, ...]:
-    """Return the schedulers that some pods name, sorted."""
-    specs = np.unique(snapshot.pods.spec[pods]).tolist()
-    return tuple(sorted({snapshot.specs[spec].scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))
-
-
 def members_by_group(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
     """Return the pods that exist of each group, named by namespace and name, by name; those that have ended count, as
     no other takes their place."""
-    pods, found = snapshot.pods, defaultdict[tuple[str, str], list[int]](list)
+    pods, members = snapshot.pods, defaultdict[tuple[str, str], list[int]](list)
     for pod, name in zip(pods.group_pod.tolist(), pods.group_name.tolist(), strict=True):
         if not pods.deletion_s[pod]:
-            found[snapshot.strings[pods.namespace[pod]], snapshot.strings[name]].append(pod)
-    return found
+            members[snapshot.strings[pods.namespace[pod]], snapshot.strings[name]].append(pod)
+    return members
 
 
 def template_of(snapshot: Snapshot, group: PodGroup, members: Sequence[int]) -> TemplatePod | None:
     """Return what a new pod of a group is like: its workload's template, or else the last of its pods by name; None =
     not known. members : its pods, by name."""
-    return group.pod_template or (_pod_like(snapshot, members[-1]) if members else None)
-
-
-def _pod_like(snapshot: Snapshot, pod: int) -> TemplatePod:
-    pods = snapshot.pods
+    if group.pod_template or not members:
+        return group.pod_template
+    pods, pod = snapshot.pods, members[-1]
     labels = snapshot.labels_of(int(pods.label_set[pod]))
     return TemplatePod(snapshot.strings[pods.namespace[pod]], snapshot.specs[pods.spec[pod]], labels)

@@ -30,8 +30,8 @@ def _is_among(some: Int32, others: Int32) -> Bool:
     """Return for each of `some` whether it is one of `others`; both ascending. O(some · log others)."""
     if len(others) == 0:
         return np.zeros(len(some), bool)
-    found: Bool = others[np.minimum(others.searchsorted(some), len(others) - 1)] == some
-    return found
+    is_there: Bool = others[np.minimum(others.searchsorted(some), len(others) - 1)] == some
+    return is_there
 
 
 class LabelIndex:
@@ -56,17 +56,17 @@ class LabelIndex:
             return np.zeros(0, np.int32)
         # Positive requirements first: they leave fewer sets for the others.
         requirements = sorted(selector, key=lambda requirement: requirement.operator in _NEGATIVE)
-        found = np.arange(self._count, dtype=np.int32)
+        sets = np.arange(self._count, dtype=np.int32)
         for at, requirement in enumerate(requirements):
             having = self._having(requirement)
             if requirement.operator in _NEGATIVE:
-                found = found[~_is_among(found, having)]
+                sets = sets[~_is_among(sets, having)]
             elif at == 0:
-                found = having
+                sets = having
             else:
-                fewer, more = (having, found) if len(having) < len(found) else (found, having)
-                found = fewer[_is_among(fewer, more)]
-        return found
+                fewer, more = (having, sets) if len(having) < len(sets) else (sets, having)
+                sets = fewer[_is_among(fewer, more)]
+        return sets
 
     def _having(self, requirement: LabelRequirement) -> Int32:
         """Return the sets that have the key, with one of the values if the operator has values. Ascending."""
@@ -83,10 +83,10 @@ class LabelIndex:
         return runs[0] if len(runs) == 1 else np.sort(np.concatenate([np.zeros(0, np.int32), *runs]))
 
     def _entries(self, key: str) -> _KeyEntries:
-        known = self._by_key.get(key)
-        if known is None:
-            known = self._by_key[key] = self._collect(string_index(self._strings, key))
-        return known
+        entries = self._by_key.get(key)
+        if entries is None:
+            entries = self._by_key[key] = self._collect(string_index(self._strings, key))
+        return entries
 
     def _collect(self, key: int) -> _KeyEntries:
         if self._set_of_entry is None:
@@ -104,11 +104,11 @@ class LabelIndex:
 
 def label_sets_of(labels: Sequence[Sequence[tuple[str, str]]]) -> tuple[tuple[str, ...], LabelSets]:
     """Return (strings, label sets over them) of rows of (key, value) pairs, each sorted by key, in their order."""
-    strings = tuple(sorted({text for one in labels for pair in one for text in pair}))
+    strings = tuple(sorted({text for labels_of_set in labels for pair in labels_of_set for text in pair}))
     place = {text: at for at, text in enumerate(strings)}
-    offsets = np.cumsum([0, *(len(one) for one in labels)], dtype=np.int32)
-    keys = np.array([place[key] for one in labels for key, _ in one], np.int32)
-    values = np.array([place[value] for one in labels for _, value in one], np.int32)
+    offsets = np.cumsum([0, *(len(labels_of_set) for labels_of_set in labels)], dtype=np.int32)
+    keys = np.array([place[key] for labels_of_set in labels for key, _ in labels_of_set], np.int32)
+    values = np.array([place[value] for labels_of_set in labels for _, value in labels_of_set], np.int32)
     return strings, LabelSets(offsets, keys, values)
 
 

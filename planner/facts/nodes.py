@@ -13,6 +13,12 @@ Attach limits of new nodes, and of nodes on which a CSI driver is not registered
 template states, or else the most that one of the group's nodes has: volumes that are attached without a pod lower that
 of their own node alone. Without any, the driver counts as without limit, as for the scheduler. Source: KEP-5030, in
 which the Cluster Autoscaler takes the limits of a new node from a node of its group.
+
+Utilization is the larger of the cpu and memory shares; on a GPU node, the share of its GPUs; on a node with devices of
+dynamic resource allocation, their share, alone or if it is larger. Requests over allocatable; pods whose deletion is
+overdue and expendable pods do not count, DaemonSet and mirror pods may be ignored, on both sides. NaN without
+allocatable cpu or memory; a GPU node whose GPUs are not registered yet counts as unused. Source: Cluster Autoscaler,
+simulator/utilization, Calculate.
 """
 
 import re
@@ -25,12 +31,16 @@ from numpy.typing import NDArray
 from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL, UNREGISTERED
 from trimtab.common.kubernetes.signals.table import marks_leaving
+from trimtab.planner.device_amounts.shares import device_shares
 from trimtab.planner.facts.labels import codes_by_label_set
+from trimtab.planner.facts.readiness import GPU_SUFFIX, NO_GPU_YET, NOT_A_GPU_NODE, gpu_resource
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.settings.scale_down import GroupScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo, NodeTraits, TaintSpec
 from trimtab.planner.snapshot.caches import SnapshotKey
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.snapshot.references import take_or
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.prices import ASSUMED_PER_CORE, ASSUMED_PER_GIB
 
@@ -87,8 +97,8 @@ def savings(price: Float64) -> Float64:
 
     price : float64[N] per hour, NaN = unknown.
     """
-    known = ~np.isnan(price)
-    return np.where(known, price, total(price[known]) / int(known.sum()) if known.any() else 1.0)
+    has_price = ~np.isnan(price)
+    return np.where(has_price, price, total(price[has_price]) / int(has_price.sum()) if has_price.any() else 1.0)
 
 
 def total(numbers: Float64) -> float:
@@ -159,8 +169,8 @@ def shown_prices(snapshot: Snapshot) -> ShownPrices:
     """Return the prices to show. O(N + G)."""
     node = prices(snapshot)
     group = group_prices(snapshot.groups)
-    known = node if len(node) else group
-    if not len(known) or not np.isnan(known).all():
+    shown = node if len(node) else group
+    if not len(shown) or not np.isnan(shown).all():
         return ShownPrices(node, group, "")
     return ShownPrices(_rated(snapshot, snapshot.nodes.allocatable), _of_new_nodes(snapshot), ASSUMPTION)
 
@@ -168,8 +178,8 @@ def shown_prices(snapshot: Snapshot) -> ShownPrices:
 def _rated(snapshot: Snapshot, allocatable: Int64) -> Float64:
     """Return the prices of nodes by what they offer, rounded to millionths. allocatable : int64[M, R]. float64[M]."""
     rates = np.array([_RATES.get(name, 0.0) for name in snapshot.resources], np.float64)
-    found: Float64 = np.round((allocatable * rates).sum(axis=1), 6)
-    return found
+    rated: Float64 = np.round((allocatable * rates).sum(axis=1), 6)
+    return rated
 
 
 def _of_new_nodes(snapshot: Snapshot) -> Float64:
@@ -181,32 +191,32 @@ def _of_new_nodes(snapshot: Snapshot) -> Float64:
     mean = np.full(count, np.nan)
     np.divide(np.bincount(group[ours], price[ours], count), number, out=mean, where=number > 0)
     of_template = _rated(snapshot, snapshot.templates.allocatable)
-    for row, one in enumerate(snapshot.groups):
-        if one.template >= 0 and of_template[one.template] > 0:
-            mean[row] = of_template[one.template]
+    for row, group_info in enumerate(snapshot.groups):
+        if group_info.template >= 0 and of_template[group_info.template] > 0:
+            mean[row] = of_template[group_info.template]
     return np.round(mean, 6)
 
 
 def limits_by_group(snapshot: Snapshot) -> list[Limits]:
     """Return the attach limits by driver that each node group is known to have."""
-    found: list[Limits] = [{} for _ in snapshot.groups]
+    by_group: list[Limits] = [{} for _ in snapshot.groups]
     traits, groups = snapshot.nodes.traits, snapshot.nodes.group
-    for node in [at for at, one in enumerate(traits) if one.attach_limits and groups[at] >= 0]:
-        limits = found[groups[node]]
+    for node in [at for at, entry in enumerate(traits) if entry.attach_limits and groups[at] >= 0]:
+        limits = by_group[groups[node]]
         for driver, count in traits[node].attach_limits:
             limits[driver] = max(count, limits.get(driver, count))
-    for limits, one in zip(found, snapshot.groups, strict=True):
-        if one.template >= 0:
-            limits.update(snapshot.templates.traits[one.template].attach_limits)
-    return found
+    for limits, entry in zip(by_group, snapshot.groups, strict=True):
+        if entry.template >= 0:
+            limits.update(snapshot.templates.traits[entry.template].attach_limits)
+    return by_group
 
 
 def with_limits(traits: NodeTraits, limits: Limits) -> NodeTraits:
     """Return traits with the limits of the drivers for which they have none."""
-    known = dict(traits.attach_limits)
-    if limits.keys() <= known.keys():
+    own = dict(traits.attach_limits)
+    if limits.keys() <= own.keys():
         return traits
-    return traits._replace(attach_limits=tuple(sorted((limits | known).items())))
+    return traits._replace(attach_limits=tuple(sorted((limits | own).items())))
 
 
 def of_new_node(traits: NodeTraits, limits: Limits) -> NodeTraits:
@@ -220,7 +230,10 @@ def planned_traits(snapshot: Snapshot) -> Sequence[NodeTraits]:
     if not any(limits):
         return traits
     groups = snapshot.nodes.group.tolist()
-    return [with_limits(one, limits[group]) if group >= 0 else one for one, group in zip(traits, groups, strict=True)]
+    return [
+        with_limits(node_traits, limits[group]) if group >= 0 else node_traits
+        for node_traits, group in zip(traits, groups, strict=True)
+    ]
 
 
 def of_nodes(
@@ -228,5 +241,105 @@ def of_nodes(
 ) -> NDArray[Any]:
     """Return a setting of each node: that of its node group, else the general one. O(G + N)."""
     of_groups = [settings.of_group(group.id) for group in snapshot.groups]
-    found: NDArray[Any] = np.array([setting(group) for group in [*of_groups, settings.general]])[snapshot.nodes.group]
-    return found
+    by_node: NDArray[Any] = np.array([setting(group) for group in [*of_groups, settings.general]])[snapshot.nodes.group]
+    return by_node
+
+
+class Utilization(NamedTuple):
+    """share : float64[N], NaN = cannot be computed; gpu : bool[N], the share is that of GPUs; awaits_gpu : bool[N],
+    a GPU node whose GPUs are not registered yet; the Cluster Autoscaler counts it as unready."""
+
+    share: Float64
+    gpu: Bool
+    awaits_gpu: Bool
+
+
+class NodeUse(NamedTuple):
+    """Requests on nodes. requests : float64[R, S] of each spec; used : float64[R, N] sum over the pods of a node, 0 for
+    resources that do not count for utilization."""
+
+    requests: Float64
+    used: Float64
+
+
+class _NotCounted(NamedTuple):
+    """node, spec : int32 of pods on nodes that do not count; out_node, out_spec : int32 of pods subtracted from both
+    sides.
+    """
+
+    node: Int32
+    spec: Int32
+    out_node: Int32
+    out_spec: Int32
+
+
+def node_use(snapshot: Snapshot, requests: Float64) -> NodeUse:
+    """Sum the requests on each node. requests : float64[R, S]. O(P · resources used by utilization)."""
+    pods = snapshot.pods
+    count = len(snapshot.nodes.name)
+    placed = pods.node >= 0
+    node, spec = pods.node[placed], pods.spec[placed]
+    used = np.zeros((len(snapshot.resources), count))
+    for resource, name in enumerate(snapshot.resources):
+        if resource in (CPU, MEMORY) or name.endswith(GPU_SUFFIX):
+            used[resource] = np.bincount(node, weights=requests[resource][spec], minlength=count)
+    return NodeUse(requests, used)
+
+
+def measure(
+    snapshot: Snapshot, settings: ScaleDownSettings, gpu_label: str, use: NodeUse, ignored: Bool
+) -> Utilization:
+    """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(ignored pods + N·R)."""
+    not_counted = _not_counted(snapshot, settings, ignored)
+    gpu = gpu_resource(snapshot, gpu_label)
+    cpu, memory = (_share(snapshot, not_counted, use, resource) for resource in (CPU, MEMORY))
+    share = np.maximum(cpu, memory)
+    is_gpu = gpu != NOT_A_GPU_NODE
+    share[gpu == NO_GPU_YET] = 0.0
+    for resource in np.unique(gpu[gpu >= 0]).tolist():
+        mine = gpu == resource
+        share[mine] = _share(snapshot, not_counted, use, resource)[mine]
+    of_devices = device_shares(snapshot)
+    if settings.device_utilization_only:
+        share = np.where(np.isnan(of_devices), share, of_devices)
+    else:
+        share = np.fmax(share, of_devices)
+    return Utilization(share, is_gpu, gpu == NO_GPU_YET)
+
+
+def is_used(snapshot: Snapshot, settings: ScaleDownSettings, utilization: Utilization) -> Bool:
+    """Return for each node whether its utilization is above the threshold of its group. bool[N]."""
+    usual = of_nodes(snapshot, settings, lambda group: group.utilization_threshold)
+    of_gpus = of_nodes(snapshot, settings, lambda group: group.gpu_utilization_threshold)
+    used: Bool = utilization.share > np.where(utilization.gpu, of_gpus, usual)
+    return used
+
+
+def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _NotCounted:
+    pods = snapshot.pods
+    placed = pods.node >= 0
+    daemons_out = of_nodes(snapshot, settings, lambda group: group.ignore_daemonsets_utilization)
+    out = np.zeros(len(placed), bool)
+    if daemons_out.any():
+        out |= ((pods.flags & FLAG_DAEMON) != 0) & take_or(daemons_out, pods.node, False)
+    if settings.ignore_mirror_pods_utilization:
+        out |= (pods.flags & FLAG_MIRROR) != 0
+    unused, left_out = np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)
+    return _NotCounted(pods.node[unused], pods.spec[unused], pods.node[left_out], pods.spec[left_out])
+
+
+def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource: int) -> Float64:
+    """Return the share of one resource by node. float64[N], NaN where the node has none."""
+    request = use.requests[resource]
+    count = len(snapshot.nodes.name)
+    ignored = np.bincount(not_counted.node, weights=request[not_counted.spec], minlength=count)
+    reserved = np.bincount(not_counted.out_node, weights=request[not_counted.out_spec], minlength=count)
+    used = use.used[resource] - ignored - reserved
+    room = snapshot.nodes.allocatable[:, resource]
+    available = room - reserved
+    share = np.full(count, np.nan)
+    np.divide(used, available, out=share, where=(room > 0) & (available > 0))
+    # A node filled by ignored pods has no usable room: any further use is above every threshold.
+    full = (room > 0) & (available <= 0)
+    share[full] = np.where(used[full] > 0, np.inf, 0.0)
+    return share

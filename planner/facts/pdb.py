@@ -25,7 +25,7 @@ from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.facts.kernels.membership import write_membership
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.model.values import DisruptionBudget, PodGroup
+from trimtab.planner.model.values import DisruptionBudget
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
 from trimtab.planner.snapshot.texts import string_index
@@ -65,7 +65,7 @@ def refilled_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
     """Return the disruptions that each budget allows once all its pods are healthy again, or now, if that is more.
     int64[B], each >= 0; 0 for a budget whose status is absent or outdated.
     """
-    healthy = [one.expected_pods - one.desired_healthy if one.observed else 0 for one in budgets]
+    healthy = [budget.expected_pods - budget.desired_healthy if budget.observed else 0 for budget in budgets]
     return np.maximum(remaining_disruptions(budgets), np.array(healthy, np.int64))
 
 
@@ -74,14 +74,18 @@ def membership(
 ) -> BudgetMembership:
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
-    by_namespace = _by_namespace(snapshot.budgets)
-    selectors = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
+    rows_of: dict[str, list[int]] = {}
+    for row, budget in enumerate(snapshot.budgets):
+        rows_of.setdefault(budget.namespace, []).append(row)
+    by_namespace = dict(sorted(rows_of.items()))
+    selectors = msgspec.msgpack.encode([(selected.namespace, selected.selector) for selected in snapshot.budgets])
     entries, bounds = cache.get(
         SelectedLabelSetsKey(blake2b(selectors, digest_size=16).hexdigest()),
         snapshot,
         lambda view: _selected(view, snapshot.budgets, by_namespace, limits),
     )
-    spaces = _pod_ranges(snapshot, by_namespace)
+    codes = np.array([string_index(snapshot.strings, namespace) for namespace in by_namespace], np.int32)
+    spaces = np.searchsorted(pods.namespace, np.stack([codes, codes + np.int32(1)], axis=1)).astype(np.int64)
     offsets = np.zeros(len(pods.spec) + 1, np.int64)
     head = np.full(max(len(snapshot.label_sets.offsets) - 1, 1), -1, np.int32)
     following = np.zeros(len(entries), np.int32)
@@ -90,27 +94,11 @@ def membership(
     )  # fmt: skip
     limits.check()
     limits.reserve(_BYTES_OF_PAIR * count, "pods times their PodDisruptionBudgets")
-    budget = np.empty(count, np.int32)
+    of_pair = np.empty(count, np.int32)
     if count:
-        write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, budget)
+        write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, of_pair)
     pod = np.repeat(np.arange(len(pods.spec)), np.diff(offsets))
-    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, limits), pod)
-
-
-def _by_namespace(budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[int]]:
-    """Return the budgets of each namespace that has any, by name of the namespace."""
-    found: dict[str, list[int]] = {}
-    for row, budget in enumerate(budgets):
-        found.setdefault(budget.namespace, []).append(row)
-    return dict(sorted(found.items()))
-
-
-def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64:
-    """Return first pod and end of each namespace with budgets. int64[namespaces, 2]."""
-    codes = np.array([string_index(snapshot.strings, namespace) for namespace in by_namespace], np.int32)
-    sides = np.searchsorted(snapshot.pods.namespace, np.stack([codes, codes + np.int32(1)], axis=1))
-    ranges: Int64 = sides.astype(np.int64)
-    return ranges
+    return BudgetMembership(offsets, of_pair, _needs(snapshot, pod, of_pair, limits), pod)
 
 
 def _selected(
@@ -125,13 +113,13 @@ def _selected(
     """
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     order = [row for rows in by_namespace.values() for row in reversed(rows)]
-    found = [np.zeros(0, np.int32)]
+    selected = [np.zeros(0, np.int32)]
     for row in order:
         limits.check()
-        found.append(index.sets_matching(budgets[row].selector))
-        limits.reserve(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
-    counts = np.fromiter(map(len, found), np.int64, len(found))
-    entries = np.stack([np.concatenate(found), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
+        selected.append(index.sets_matching(budgets[row].selector))
+        limits.reserve(2 * selected[-1].nbytes, "label sets that PodDisruptionBudgets select")
+    counts = np.fromiter(map(len, selected), np.int64, len(selected))
+    entries = np.stack([np.concatenate(selected), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
     ends = np.cumsum([0, *map(len, by_namespace.values())])
     return entries, np.cumsum(counts)[ends]
 
@@ -143,7 +131,7 @@ def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, limits: RequestLimits)
     exempt = np.array([_exempts_unhealthy(row) for row in snapshot.budgets], bool)
     not_ready = (pods.flags & FLAG_READY) == 0
     needs = ~never[pod] & ~(not_ready[pod] & exempt[budget])
-    granting = [row for row, one in enumerate(snapshot.budgets) if one.disrupted_pods]
+    granting = [row for row, budget_row in enumerate(snapshot.budgets) if budget_row.disrupted_pods]
     order = np.argsort(budget, kind="stable") if granting else budget
     for row in granting:
         limits.check()
@@ -247,21 +235,19 @@ def limited_gangs(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
     """Return the gangs that limit evictions, in the order of their budgets."""
     if not len(snapshot.pods.group_pod):
         return ()
-    return cache.get(LimitedGangsKey(), snapshot, lambda view: _limited(view, cache))
 
+    def limited(view: Snapshot) -> tuple[Gang, ...]:
+        return tuple(
+            gang
+            for gang in gangs_of(view, cache)
+            if gang.group is not None
+            and not gang.group.problem
+            and not gang.group.is_basic
+            # Others move with their one node.
+            and (gang.topology_key or len(np.unique(view.pods.node[gang.bound])) > 1)
+        )
 
-def _limited(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
-    gangs = gangs_of(snapshot, cache)
-    return tuple(gang for gang in gangs if _is_bound(gang.group) and not _moves_with_one_node(snapshot, gang))
-
-
-def _is_bound(group: PodGroup | None) -> bool:
-    """Return whether a group has a minimum or a domain."""
-    return group is not None and not group.problem and not group.is_basic
-
-
-def _moves_with_one_node(snapshot: Snapshot, gang: Gang) -> bool:
-    return not gang.topology_key and len(np.unique(snapshot.pods.node[gang.bound])) < 2
+    return cache.get(LimitedGangsKey(), snapshot, limited)
 
 
 def _budgets(gangs: tuple[Gang, ...]) -> GangBudgets:
@@ -269,7 +255,7 @@ def _budgets(gangs: tuple[Gang, ...]) -> GangBudgets:
     none = np.zeros(0, np.int64)
     pods = np.concatenate([none, *bound])
     order = np.argsort(pods, kind="stable")
-    of = np.repeat(np.arange(len(gangs), dtype=np.int64), [len(one) for one in bound])
+    of = np.repeat(np.arange(len(gangs), dtype=np.int64), [len(pods_of_gang) for pods_of_gang in bound])
     return GangBudgets(np.array([_spare(gang) for gang in gangs], np.int64), pods[order], of[order])
 
 

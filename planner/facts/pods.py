@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.values import Owner, RecentEviction, TemplatePod
+from trimtab.planner.model.values import RecentEviction, TemplatePod
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_OWNER, UNKNOWN_OWNER, Bool, Int64, Snapshot
 from trimtab.planner.snapshot.references import NONE
 from trimtab.planner.snapshot.texts import find_pods
@@ -52,16 +52,20 @@ def daemon_pods(snapshot: Snapshot) -> DaemonPods:
     owner = pods.owner.astype(np.int64)
     dangling = snapshot.dangling.owner
     owner[dangling.row] = len(snapshot.owners) + dangling.name
-    kept = rows[owner[rows] != UNKNOWN_OWNER]
-    newest = kept[np.lexsort((kept, -pods.created_s[kept]))]
+    with_owner = rows[owner[rows] != UNKNOWN_OWNER]
+    newest = with_owner[np.lexsort((with_owner, -pods.created_s[with_owner]))]
     having, first = np.unique(owner[newest], return_index=True)
-    templates = {at: one.pod_template for at, one in enumerate(snapshot.owners) if one.pod_template is not None}
-    known = np.union1d(having, np.array(list(templates), np.int64))
+    templates = {
+        at: owner_info.pod_template
+        for at, owner_info in enumerate(snapshot.owners)
+        if owner_info.pod_template is not None
+    }
+    owners = np.union1d(having, np.array(list(templates), np.int64))
     of = np.full(len(pods.spec), NONE, np.int64)
-    of[kept] = np.searchsorted(known, owner[kept])
-    newest_of = np.full(len(known), NONE, np.int64)
-    newest_of[np.searchsorted(known, having)] = newest[first]
-    return DaemonPods(of, static, tuple(templates.get(at) for at in known.tolist()), tuple(newest_of.tolist()))
+    of[with_owner] = np.searchsorted(owners, owner[with_owner])
+    newest_of = np.full(len(owners), NONE, np.int64)
+    newest_of[np.searchsorted(owners, having)] = newest[first]
+    return DaemonPods(of, static, tuple(templates.get(at) for at in owners.tolist()), tuple(newest_of.tolist()))
 
 
 def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEviction, ...]:
@@ -69,18 +73,21 @@ def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEvictio
     if not snapshot.recent_evictions:
         return ()
     owners = {owner.uid: owner for owner in snapshot.owners}
-    taken: dict[str, int] = {}
+    lacking: dict[str, int] = {}
     chosen = []
-    reported = sorted(snapshot.recent_evictions, key=lambda one: (one.namespace, one.name, one.uid))
-    evictions = [one for one in described(snapshot, reported) if one.spec >= 0]
+    reported = sorted(snapshot.recent_evictions, key=lambda report: (report.namespace, report.name, report.uid))
+    evictions = [report for report in described(snapshot, reported) if report.spec >= 0]
     for eviction, is_running in zip(evictions, _are_running(snapshot, evictions), strict=True):
         owner = owners.get(eviction.owner)
         expired = now_ns - eviction.evict_ns >= ttl_ns
         if expired or is_running or (owner is not None and owner.kind == "DaemonSet"):
             continue
-        if owner is not None and taken.get(owner.uid, 0) >= _lacking(owner, len(evictions)):
-            continue
-        taken[eviction.owner] = taken.get(eviction.owner, 0) + 1
+        # No more than its controller still has to create.
+        is_counted = owner is not None and owner.kind in _COUNTED and owner.desired_replicas >= 0
+        if owner is not None and is_counted and owner.current_replicas >= 0:
+            lacking[owner.uid] = lacking.get(owner.uid, owner.desired_replicas - owner.current_replicas) - 1
+            if lacking[owner.uid] < 0:
+                continue
         chosen.append(eviction)
     return tuple(chosen)
 
@@ -89,24 +96,19 @@ def described(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> list[R
     """Return the evictions; those of unknown spec get the spec of a pod of the same owner, -1 if there is none. O(P) if
     a spec is unknown, otherwise O(E).
     """
-    if all(one.spec >= 0 for one in evictions):
+    if all(eviction.spec >= 0 for eviction in evictions):
         return list(evictions)
     pods = snapshot.pods
     owners, first = np.unique(pods.owner, return_index=True)
     pairs = zip(owners.tolist(), first.tolist(), strict=True)
     sibling = {snapshot.owners[owner].uid: row for owner, row in pairs if owner >= 0}
-    found = []
-    for one in evictions:
-        row = sibling.get(one.owner, -1) if one.spec < 0 else -1
-        found.append(one if row < 0 else one._replace(spec=int(pods.spec[row]), label_set=int(pods.label_set[row])))
-    return found
-
-
-def _lacking(owner: Owner, unknown: int) -> int:
-    """Return how many pods a controller still has to create; `unknown` if its replica counts are unknown."""
-    if owner.kind not in _COUNTED or owner.desired_replicas < 0 or owner.current_replicas < 0:
-        return unknown
-    return max(owner.desired_replicas - owner.current_replicas, 0)
+    rows = []
+    for eviction in evictions:
+        row = sibling.get(eviction.owner, -1) if eviction.spec < 0 else -1
+        rows.append(
+            eviction if row < 0 else eviction._replace(spec=int(pods.spec[row]), label_set=int(pods.label_set[row]))
+        )
+    return rows
 
 
 def _are_running(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> list[bool]:
@@ -114,8 +116,8 @@ def _are_running(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> lis
     if not evictions:
         return []
     pods = snapshot.pods
-    rows, found = find_pods(snapshot, [f"{one.namespace}/{one.name}" for one in evictions])
+    rows, is_there = find_pods(snapshot, [f"{eviction.namespace}/{eviction.name}" for eviction in evictions])
     return [
-        bool(is_found) and pods.uid.get(row) == one.uid and int(pods.deletion_s[row]) == 0
-        for one, row, is_found in zip(evictions, rows.tolist(), found.tolist(), strict=True)
+        bool(is_found) and pods.uid.get(row) == eviction.uid and int(pods.deletion_s[row]) == 0
+        for eviction, row, is_found in zip(evictions, rows.tolist(), is_there.tolist(), strict=True)
     ]

@@ -76,7 +76,7 @@ def is_ready(snapshot: Snapshot, rules: Readiness, now_ns: int) -> Bool:
     """Return which nodes are ready. bool[N]. O(N · extended resources)."""
     sets = [any(marks_not_ready(taint.key, rules) for taint in taints) for taints in snapshot.nodes.taint_sets]
     ready: Bool = snapshot.nodes.ready & ~np.array([*sets, False], bool)[snapshot.nodes.taint_set]
-    ready[[one.row for one in _lacking(snapshot, rules, may_start(snapshot, rules, now_ns))]] = False
+    ready[[awaited.row for awaited in _lacking(snapshot, rules, may_start(snapshot, rules, now_ns))]] = False
     return ready
 
 
@@ -107,9 +107,9 @@ def unhealthy(
 def _lacking(snapshot: Snapshot, rules: Readiness, young: Bool) -> list[AwaitedResource]:
     """Return what young nodes lack, by group, node and resource. young : bool[N]. O(N log N) if any node is young."""
     nodes = snapshot.nodes
-    found: list[AwaitedResource] = []
+    awaited: list[AwaitedResource] = []
     if not young.any():
-        return found
+        return awaited
     columns = [(at, name) for at, name in enumerate(snapshot.resources) if _is_extended(name)]
     order = np.argsort(nodes.group, kind="stable")
     sorted_groups = nodes.group[order]
@@ -123,13 +123,13 @@ def _lacking(snapshot: Snapshot, rules: Readiness, young: Bool) -> list[AwaitedR
                 expected = max(expected, int(snapshot.templates.allocatable[template, column]))
             # A group may bring nodes of several sizes: what a started node offers is all that comes.
             complete = (offered > 0) & np.isin(offered, offered[~young[members]])
-            found += [
+            awaited += [
                 AwaitedResource(row, nodes.name[row], name, int(nodes.allocatable[row, column]), expected)
                 for row in members[young[members] & (offered < expected) & ~complete].tolist()
             ]
-    known = {one.row for one in found}
+    without = {resource.row for resource in awaited}
     promised = np.flatnonzero(young & (gpu_resource(snapshot, rules.gpu_label) == NO_GPU_YET)).tolist()
-    return found + [AwaitedResource(row, nodes.name[row], _ANY_GPU, 0, 1) for row in promised if row not in known]
+    return awaited + [AwaitedResource(row, nodes.name[row], _ANY_GPU, 0, 1) for row in promised if row not in without]
 
 
 def _is_extended(resource: str) -> bool:
@@ -181,7 +181,7 @@ def unregistered(snapshot: Snapshot) -> Int64:
     """Return how many nodes of each group's target size have not registered. int64[G]."""
     group = snapshot.nodes.group
     registered = np.bincount(group[group >= 0], minlength=len(snapshot.groups))
-    target = np.array([one.target_size for one in snapshot.groups], np.int64)
+    target = np.array([group_info.target_size for group_info in snapshot.groups], np.int64)
     missing: Int64 = np.maximum(target - registered, 0)
     return missing
 
@@ -198,8 +198,8 @@ def marks_not_ready(key: str, rules: Readiness) -> bool:
 
 def lasting(taints: Iterable[TaintSpec], rules: Readiness) -> tuple[TaintSpec, ...]:
     """Return the taints that a new node keeps, in their order."""
-    return tuple(taint for taint in taints if not _is_transient(taint.key, rules))
-
-
-def _is_transient(key: str, rules: Readiness) -> bool:
-    return key in _TRANSIENT or marks_leaving(key) or marks_not_ready(key, rules)
+    return tuple(
+        taint
+        for taint in taints
+        if not (taint.key in _TRANSIENT or marks_leaving(taint.key) or marks_not_ready(taint.key, rules))
+    )

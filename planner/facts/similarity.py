@@ -93,27 +93,26 @@ def sample(shape: NodeShape, settings: SimilaritySettings) -> Sample | None:
 def samples(shapes: Iterable[NodeShape | None], settings: SimilaritySettings) -> list[Sample | None]:
     """Return the sample of each node; None for None. About 10 us each."""
     if settings.compared_labels:
-        return [_named_labels(shape, settings.compared_labels) if shape else None for shape in shapes]
-    kept: dict[tuple[object, ...], _Labels] = {}
-    return [_all_there_is(shape, settings, kept) if shape else None for shape in shapes]
-
-
-def _named_labels(shape: NodeShape, keys: Sequence[str]) -> Sample | None:
-    labels = dict(shape.labels)
-    values = tuple(labels.get(key) for key in keys)
-    return None if None in values else Sample(values)
+        keys = settings.compared_labels
+        values = [tuple(map(dict(shape.labels).get, keys)) if shape else (None,) for shape in shapes]
+        return [None if None in own else Sample(own) for own in values]
+    shared: dict[tuple[object, ...], _Labels] = {}
+    return [_all_there_is(shape, settings, shared) if shape else None for shape in shapes]
 
 
 _Labels = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 """Compared labels, and pools."""
 
 
-def _all_there_is(shape: NodeShape, settings: SimilaritySettings, kept: dict[tuple[object, ...], _Labels]) -> Sample:
-    """Return the sample of a node. kept : labels seen before; most groups share theirs."""
+def _all_there_is(shape: NodeShape, settings: SimilaritySettings, shared: dict[tuple[object, ...], _Labels]) -> Sample:
+    """Return the sample of a node. shared : labels seen before; most groups share theirs."""
     key = (tuple(shape.labels), shape.ignored)
-    counted = kept.get(key)
+    counted = shared.get(key)
     if counted is None:
-        counted = kept[key] = _counted_labels(dict(shape.labels), shape.ignored | settings.ignored_labels)
+        labels, ignored = dict(shape.labels), shape.ignored | settings.ignored_labels
+        pools = tuple(labels.get(pool_label, "") for pool_label in _POOL_LABELS)
+        compared = tuple(sorted(pair for pair in labels.items() if pair[0] not in ignored))
+        counted = shared[key] = compared, pools if any(pools) else ()
     capacity, allocatable, free = sorted(shape.capacity), sorted(shape.allocatable), sorted(shape.free)
     return Sample(
         same=(
@@ -128,11 +127,6 @@ def _all_there_is(shape: NodeShape, settings: SimilaritySettings, kept: dict[tup
         allocatable=tuple(amount for _, amount in allocatable),
         free=tuple(amount for _, amount in free),
     )
-
-
-def _counted_labels(labels: dict[str, str], ignored: frozenset[str]) -> _Labels:
-    pools = tuple(labels.get(key, "") for key in _POOL_LABELS)
-    return tuple(sorted(pair for pair in labels.items() if pair[0] not in ignored)), pools if any(pools) else ()
 
 
 class Similarity:
@@ -152,21 +146,20 @@ class Similarity:
 
     @cached_property
     def _rows(self) -> dict[object, list[int]]:
-        """Rows of the groups by each of their keys."""
         rows: dict[object, list[int]] = {}
-        for row, one in enumerate(self._samples):
-            for key in _keys(one):
+        for row, sample in enumerate(self._samples):
+            for key in _keys(sample):
                 rows.setdefault(key, []).append(row)
         return rows
 
     def to(self, group: int) -> Int64:
         """Return the rows of the groups that are similar to one, ascending, without itself. int64."""
-        known = self._similar.get(group)
-        if known is None:
+        similar = self._similar.get(group)
+        if similar is None:
             candidates = sorted({row for key in _keys(self._samples[group]) for row in self._rows[key]} - {group})
-            known = np.array([row for row in candidates if self._are_similar(row, group)], np.int64)
-            self._similar[group] = known
-        return known
+            similar = np.array([row for row in candidates if self._are_similar(row, group)], np.int64)
+            self._similar[group] = similar
+        return similar
 
     @cached_property
     def kinds(self) -> Int32:
@@ -178,51 +171,51 @@ class Similarity:
         kinds = np.full(len(self._samples), -1, np.int32)
         first: list[int] = []
         of_key: dict[object, list[int]] = {}
-        for row, one in enumerate(self._samples):
-            if one is None:
+        for row, sample in enumerate(self._samples):
+            if sample is None:
                 continue
-            known = sorted({kind for key in _keys(one) for kind in of_key.get(key, ())})
-            kinds[row] = next((kind for kind in known if self._are_similar(first[kind], row)), len(first))
+            kinds_alike = sorted({kind for key in _keys(sample) for kind in of_key.get(key, ())})
+            kinds[row] = next((kind for kind in kinds_alike if self._are_similar(first[kind], row)), len(first))
             if kinds[row] == len(first):
                 first.append(row)
-                for key in _keys(one):
+                for key in _keys(sample):
                     of_key.setdefault(key, []).append(int(kinds[row]))
         return kinds
 
     def difference(self, group: int, other: int) -> str:
         """Return in one clause what keeps two groups from being similar, "" = they are."""
-        one, its = self._samples[group], self._samples[other]
-        if one is None or its is None:
+        sample, its = self._samples[group], self._samples[other]
+        if sample is None or its is None:
             return "a label to compare is missing, there is no template, or a group grows as a whole"
-        return "" if are_similar(one, its, self._settings) else _difference(one, its, self._settings)
+        return "" if are_similar(sample, its, self._settings) else _difference(sample, its, self._settings)
 
     def _are_similar(self, row: int, other: int) -> bool:
-        one, its = self._samples[row], self._samples[other]
-        return one is not None and its is not None and are_similar(one, its, self._settings)
+        sample, its = self._samples[row], self._samples[other]
+        return sample is not None and its is not None and are_similar(sample, its, self._settings)
 
 
-def are_similar(one: Sample, other: Sample, ratios: SimilaritySettings) -> bool:
+def are_similar(sample: Sample, other: Sample, ratios: SimilaritySettings) -> bool:
     """Return whether two nodes are similar."""
-    if any(mine and mine == its for mine, its in zip(one.pools, other.pools, strict=False)):
+    if any(mine and mine == its for mine, its in zip(sample.pools, other.pools, strict=False)):
         return True
     return (
-        one.same == other.same
-        and _within(one.memory, other.memory, ratios.memory_ratio)
-        and _all_within(one.allocatable, other.allocatable, ratios.allocatable_ratio)
-        and _all_within(one.free, other.free, ratios.free_ratio)
+        sample.same == other.same
+        and _within(sample.memory, other.memory, ratios.memory_ratio)
+        and _all_within(sample.allocatable, other.allocatable, ratios.allocatable_ratio)
+        and _all_within(sample.free, other.free, ratios.free_ratio)
     )
 
 
-def _difference(one: Sample, other: Sample, ratios: SimilaritySettings) -> str:
-    if len(one.same) != len(_PARTS):
+def _difference(sample: Sample, other: Sample, ratios: SimilaritySettings) -> str:
+    if len(sample.same) != len(_PARTS):
         return "the labels to compare differ"
-    for name, mine, its in zip(_PARTS, one.same, other.same, strict=True):
+    for name, mine, its in zip(_PARTS, sample.same, other.same, strict=True):
         if mine != its and (differing := sorted({str(part[0]) for part in _pairs(mine) ^ _pairs(its)})):
             return f"{name} {', '.join(differing[:3])} {'differ' if len(differing) > 1 else 'differs'}"
     amounts = (
-        ("capacity", (_MEMORY,), (one.memory,), (other.memory,), ratios.memory_ratio),
-        ("allocatable", one.same[1], one.allocatable, other.allocatable, ratios.allocatable_ratio),
-        ("free", one.same[2], one.free, other.free, ratios.free_ratio),
+        ("capacity", (_MEMORY,), (sample.memory,), (other.memory,), ratios.memory_ratio),
+        ("allocatable", sample.same[1], sample.allocatable, other.allocatable, ratios.allocatable_ratio),
+        ("free", sample.same[2], sample.free, other.free, ratios.free_ratio),
     )
     for name, resources, mine_, its_, ratio in amounts:
         for resource, amount, its_amount in zip(resources, mine_, its_, strict=True):  # type: ignore[call-overload]
@@ -238,20 +231,20 @@ _PARTS: Final = ("capacity", "allocatable", "free", "label", "taint")
 
 def _pairs(part: object) -> set[tuple[object, ...]]:
     """Return the parts as tuples that begin with their names."""
-    return {one if isinstance(one, tuple) else (one,) for one in part}  # type: ignore[attr-defined]
+    return {entry if isinstance(entry, tuple) else (entry,) for entry in part}  # type: ignore[attr-defined]
 
 
-def _keys(one: Sample | None) -> list[object]:
+def _keys(sample: Sample | None) -> list[object]:
     """Return keys such that similar samples share at least one."""
-    return [one.same, *((at, pool) for at, pool in enumerate(one.pools) if pool)] if one else []
+    return [sample.same, *((at, pool) for at, pool in enumerate(sample.pools) if pool)] if sample else []
 
 
 def _all_within(some: Sequence[int], others: Sequence[int], ratio: float) -> bool:
-    return all(_within(one, other, ratio) for one, other in zip(some, others, strict=True))
+    return all(_within(amount, other, ratio) for amount, other in zip(some, others, strict=True))
 
 
-def _within(one: int, other: int, ratio: float) -> bool:
-    return abs(one - other) <= max(one, other) * ratio
+def _within(amount: int, other: int, ratio: float) -> bool:
+    return abs(amount - other) <= max(amount, other) * ratio
 
 
 _NO_NAMES: Final = Readiness()
@@ -305,7 +298,7 @@ def _kinds(snapshot: Snapshot, group: Int32, settings: SimilaritySettings) -> In
     """Return the kind of each group, -1 for those without nodes. int32[G]; kinds are numbered by their first group."""
     shapes: list[NodeShape | None] = [None] * len(snapshot.groups)
     wanted = set(settings.compared_labels) or _selected_keys(snapshot)
-    for row, node in zip(*(found.tolist() for found in np.unique(group, return_index=True)), strict=True):
+    for row, node in zip(*(column.tolist() for column in np.unique(group, return_index=True)), strict=True):
         if row >= 0:
             shapes[row] = _shape(snapshot, node, wanted)
     return Similarity(lambda: samples(shapes, settings), settings).kinds
@@ -321,7 +314,6 @@ def _selected_keys(snapshot: Snapshot) -> set[str]:
 
 
 def _shape(snapshot: Snapshot, node: int, wanted: set[str]) -> NodeShape:
-    """Return the compared properties of a node, with the wanted labels."""
     nodes = snapshot.nodes
     labels = snapshot.labels_of(int(nodes.label_set[node])) if len(snapshot.label_sets.offsets) > 1 else ()
     return NodeShape(

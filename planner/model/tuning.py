@@ -241,6 +241,10 @@ REPAIRS: Final = 3
 """How often a wave that breaks a limit is tried again with fewer nodes."""
 REPEATED_OPENINGS: Final = 3
 """How many times new nodes are opened for pods that have found no room."""
+EARLY_PREFERENCE: Final = 0.1
+"""How much more what is saved in a wave counts than in later ones, where waves follow a target."""
+LOST_ROOM: Final = 0.1
+"""Share of a pod's room that is lost if it takes the room that the target has for other pods."""
 KEEPING_WORK: Final = 1 << 16
 """Work of all tries to keep nodes for a wave, as that of trials. Some 10 ms."""
 KEPT_NODES_TRIED: Final = 32

@@ -28,9 +28,8 @@ from trimtab.planner.new_nodes.whole_problem import (
     zones_of_pods,
 )
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
-from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, pack
-from trimtab.planner.placement.waiting import unplaced
+from trimtab.planner.placement.waiting import by_class, unplaced
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import Int32, Int64
 

@@ -24,8 +24,8 @@ from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.model.tuning import MOST_ALONE, MOST_BOUND, MOST_SETS, SCARCE_PODS, ZONE_KINDS
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.group_bounds import ClassAdmission, GroupBounds
-from trimtab.planner.placement.orders import PodsByClass
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsInSlots, pack
+from trimtab.planner.placement.waiting import PodsByClass
 from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
 from trimtab.planner.predicates.counters import (
     constraints_of,

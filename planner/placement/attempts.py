@@ -80,34 +80,29 @@ class Attempts(Generic[Plan]):
             return _with_plans(self._make_in(self._main, planned))
         revert(self._main.state, self._start)
         branches = [self._main, *(Branch(branch(self._main.state)) for _ in range(count - 1))]
-        parts = self._parallel([partial(self._make_in, one, planned[at::count]) for at, one in enumerate(branches)])
+        parts = self._parallel([partial(self._make_in, where, planned[at::count]) for at, where in enumerate(branches)])
         turns = (part[turn : turn + 1] for turn in range(len(planned)) for part in parts)
         return _with_plans(chain.from_iterable(turns))
 
     def adopt(self, attempt: Attempt[Plan]) -> Attempt[Plan]:
         """Leave the moves of an attempt, and no others, in the given simulation; return the attempt as it is there."""
         if not attempt.has_moves:
-            return self._make(self._main, partial(self._repeat_in, attempt.plan))
+            return self._make(self._main, lambda state: self._repeat(state, attempt.plan))
         if attempt.branch is self._main:
             return attempt
         go_over_to(self._main.state, attempt.branch.state)
         self._main.made += 1
         return Attempt(attempt.plan, self._main, self._main.made)
 
-    def _repeat_in(self, plan: Plan, state: SimulationState) -> Plan:
-        return self._repeat(state, plan)
-
     def _make_in(self, where: Branch, makers: Sequence[Maker[T]]) -> list[Attempt[T]]:
-        """Make attempts one after the other as long as there is time."""
-        made: list[Attempt[T]] = []
+        attempts: list[Attempt[T]] = []
         for maker in makers:
             if not self._in_time():
                 break
-            made.append(self._make(where, maker))
-        return made
+            attempts.append(self._make(where, maker))
+        return attempts
 
     def _make(self, where: Branch, maker: Maker[T]) -> Attempt[T]:
-        """Undo the last attempt in a branch and make another."""
         revert(where.state, self._start)
         where.made += 1
         return Attempt(maker(where.state), where, where.made)
@@ -117,11 +112,11 @@ def _with_plans(attempts: Iterable[Attempt[Plan | None]]) -> list[Attempt[Plan]]
     return [Attempt(plan, where, number) for plan, where, number in attempts if plan is not None]
 
 
-def best_of(made: Sequence[T], is_better: Callable[[T, T], bool]) -> T:
+def best_of(candidates: Sequence[T], is_better: Callable[[T, T], bool]) -> T:
     """Return the best of at least one attempt or plan, the earliest among equals. is_better : whether the first of two
     is better than the second."""
-    best = made[0]
-    for another in made[1:]:
+    best = candidates[0]
+    for another in candidates[1:]:
         if is_better(another, best):
             best = another
     return best

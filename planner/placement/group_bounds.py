@@ -55,15 +55,15 @@ def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
     """Return the free amounts of a new node of each group, residents subtracted : int64[G, R], 0 without template
     node."""
     state = simulation.state
-    known = growth.template_node != NO_TEMPLATE_NODE
-    template_nodes = growth.template_node[known]
+    grows = growth.template_node != NO_TEMPLATE_NODE
+    template_nodes = growth.template_node[grows]
     free = state.resources.free[template_nodes].copy()
     offsets = state.virtual.resident_offsets
     owner = np.repeat(np.arange(len(template_nodes)), offsets[template_nodes + 1] - offsets[template_nodes])
     at = entries_of(offsets, template_nodes)
     np.subtract.at(free, owner, state.resources.request[state.virtual.resident[at]])
-    out = np.zeros((len(known), free.shape[1]), np.int64)
-    out[known] = free
+    out = np.zeros((len(grows), free.shape[1]), np.int64)
+    out[grows] = free
     return out
 
 
@@ -81,16 +81,16 @@ def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32,
     together = together[np.argsort(-counts[together], kind="stable")][:CLASSES_TOGETHER]
     if not len(together):
         return pods[:0]
-    known = growth.template_node != NO_TEMPLATE_NODE
-    fresh, there = fresh_amounts(simulation, growth)[known], state.resources.free[nodes]
+    grows = growth.template_node != NO_TEMPLATE_NODE
+    fresh, there = fresh_amounts(simulation, growth)[grows], state.resources.free[nodes]
     better = [
         int(of_class)
         for of_class, count in zip(classes[together].tolist(), counts[together].tolist(), strict=True)
         if _room(state, of_class, nodes, there)
-        < min(_room(state, of_class, growth.template_node[known].astype(np.int32), fresh), count)
+        < min(_room(state, of_class, growth.template_node[grows].astype(np.int32), fresh), count)
     ]
-    found: Int32 = pods[np.isin(state.pod_class[pods], better)]
-    return found
+    fitting: Int32 = pods[np.isin(state.pod_class[pods], better)]
+    return fitting
 
 
 def _room(state: SimulationState, of_class: int, nodes: Int32, free: Int64) -> int:
@@ -129,9 +129,12 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     state = simulation.state
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
     one_of, kind = kinds_of(state, classes)
-    ones, free = classes[one_of], fresh_amounts(simulation, growth)
-    admitted, request = _admitted(state, growth, ones, free, np.arange(len(free))), state.resources.request[ones]
-    of_kind = np.bincount(kind, counts, len(ones)).astype(np.int64)
+    row_classes, free = classes[one_of], fresh_amounts(simulation, growth)
+    admitted, request = (
+        _admitted(state, growth, row_classes, free, np.arange(len(free))),
+        state.resources.request[row_classes],
+    )
+    of_kind = np.bincount(kind, counts, len(row_classes)).astype(np.int64)
     demand = admitted.T.astype(np.int64) @ (request * of_kind[:, None])
     nodes = -(-demand // np.maximum(free, 1))
     return GroupBounds(
@@ -153,7 +156,9 @@ def kinds_of(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
     if not len(classes):
         return np.arange(0), np.arange(0)
     columns = (state.resources.need[classes], state.resources.request[classes], state.blocked[classes])
-    rows = np.concatenate([np.ascontiguousarray(one).view(np.uint8).reshape(len(classes), -1) for one in columns], 1)
+    rows = np.concatenate(
+        [np.ascontiguousarray(column).view(np.uint8).reshape(len(classes), -1) for column in columns], 1
+    )
     whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).reshape(-1)
     _, one_of, kind = np.unique(whole, return_index=True, return_inverse=True)
     return one_of.astype(np.int64), kind.reshape(-1).astype(np.int64)
@@ -167,8 +172,8 @@ def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: B
     columns = [admitted.T, free, *counters.own_limits(state.counters, growth.template_node)]
     if not state.local_class[classes].all():
         columns += counters.shared_domains(state.counters, growth.template_node)
-    rows = [np.ascontiguousarray(one).reshape(len(one), -1).view(np.uint8) for one in columns if one.size]
-    width, row_bytes = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
+    rows = [np.ascontiguousarray(column).reshape(len(column), -1).view(np.uint8) for column in columns if column.size]
+    width, row_bytes = sum(column.shape[1] for column in rows), np.concatenate(rows, axis=1).tobytes()
     offsets, resident = state.virtual.resident_offsets, state.virtual.resident
     first: dict[tuple[bytes, bytes], int] = {}
     out = np.arange(len(growth.template_node), dtype=np.int64)

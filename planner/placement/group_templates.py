@@ -80,7 +80,9 @@ def model_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, no
     """Return the model of each group. leaving : bool[N], nodes that are being deleted. O(N · resources)."""
     nodes, count = snapshot.nodes, len(snapshot.groups)
     healthy = is_ready(snapshot, settings.readiness, now_ns) & ~nodes.unschedulable & ~leaving
-    healthy &= ~_has_deletion_taint(nodes) & ((nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS))
+    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
+    healthy &= ~np.array([*marked, False], bool)[nodes.taint_set]
+    healthy &= (nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS)
     first, any_node = _first_by_group(nodes, healthy, count), _first_by_group(nodes, ~leaving, count)
     any_node = np.where(any_node == NOTHING, _first_by_group(nodes, np.ones(len(healthy), bool), count), any_node)
     has_template = np.array([group.template >= 0 for group in snapshot.groups], bool)
@@ -88,11 +90,11 @@ def model_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, no
         chosen = np.where(has_template, FROM_TEMPLATE, np.where(first == NOTHING, any_node, first))
     else:
         chosen = np.where(first != NOTHING, first, np.where(has_template, FROM_TEMPLATE, any_node))
-    found = [ModelNode(node) for node in chosen.tolist()]
+    models = [ModelNode(node) for node in chosen.tolist()]
     for group in np.flatnonzero((chosen >= 0) & (chosen == first) & _is_mixed(snapshot, healthy, first)).tolist():
         members = np.flatnonzero(healthy & (nodes.group == group))
-        found[group] = _HealthyNodes(snapshot, members, settings).model(snapshot.groups[group].id)
-    return found
+        models[group] = _HealthyNodes(snapshot, members, settings).model(snapshot.groups[group].id)
+    return models
 
 
 def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
@@ -100,11 +102,6 @@ def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
     rows = np.flatnonzero(wanted & (nodes.group >= 0))[::-1]
     first[nodes.group[rows]] = rows
     return first
-
-
-def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
-    return np.array([*marked, False], bool)[nodes.taint_set]
 
 
 def _is_mixed(snapshot: Snapshot, healthy: Bool, first: Int64) -> Bool:
@@ -162,10 +159,12 @@ class _HealthyNodes:
         each, newest = of(self._members), of(self._newest)
         common = frozenset.intersection(*each)
         new = frozenset.intersection(*newest) - common if newest else frozenset[TaintSpec]()
-        some = sorted({one.key for one in frozenset.union(*each) - common - new})
-        own = [one for one in lasting(nodes.taint_sets[nodes.taint_set[node]], self._rules) if one in common | new]
+        some = sorted({taint.key for taint in frozenset.union(*each) - common - new})
+        own = [
+            taint for taint in lasting(nodes.taint_sets[nodes.taint_set[node]], self._rules) if taint in common | new
+        ]
         notes = [f"only some of its nodes have the taint {key}, so new ones are planned without" for key in some]
-        added = sorted({one.key for one in new})
+        added = sorted({taint.key for taint in new})
         notes += [f"its newest nodes came with the taint {key}, and so do planned ones" for key in added]
         return (*own, *sorted(new.difference(own))), notes
 
@@ -219,10 +218,10 @@ def group_templates(
     others, attach_limits = tuple(_daemon_set_pods(snapshot, daemons)), limits_by_group(snapshot)
 
     def build(view: Snapshot) -> GroupTemplates:
-        if any(one.node >= 0 for one in models):
+        if any(model.node >= 0 for model in models):
             # The pods of examples are among `daemons`.
             depend_on_everything(view)
-        chosen = np.array([one.node for one in models], np.int64)
+        chosen = np.array([model.node for model in models], np.int64)
         return _build(view, settings, models, _examples(view, daemons, attach_limits, chosen), others, limits)
 
     content = blake2b(repr((others, attach_limits)).encode(), digest_size=16).hexdigest()
@@ -249,14 +248,14 @@ def growth_with(
 
 def labels_by_group(templates: Sequence[GroupTemplate | None]) -> tuple[dict[str, str], ...]:
     """Return the labels of a new node of each group, none without a template."""
-    return tuple(dict(one.template.labels) if one is not None else {} for one in templates)
+    return tuple(dict(template.template.labels) if template is not None else {} for template in templates)
 
 
 def _key(settings: ScaleUpSettings, models: Sequence[ModelNode]) -> str:
     rules = settings.readiness
-    taints = [(sorted(one.keys), one.prefixes) for one in (rules.startup, rules.status)]
-    mixed = [(one.node, one.taints, sorted(one.left_out)) for one in models if one.taints is not None]
-    nodes = np.array([one.node for one in models], np.int64)
+    taints = [(sorted(rule.keys), rule.prefixes) for rule in (rules.startup, rules.status)]
+    mixed = [(model.node, model.taints, sorted(model.left_out)) for model in models if model.taints is not None]
+    nodes = np.array([model.node for model in models], np.int64)
     return blake2b(
         nodes.tobytes() + repr((taints, settings.force_daemonsets, mixed)).encode(), digest_size=16
     ).hexdigest()
@@ -309,26 +308,26 @@ def _build(
         None if model.node == NOTHING else _template(snapshot, settings, examples, group, model)
         for group, model in enumerate(models)
     ]
-    known = [one for one in templates if one is not None]
-    limits.reserve(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
-    would_run = iter(_would_run([one.template for one in known], [other.pod.spec for other in others]))
-    found: list[GroupTemplate | None] = []
-    for group, one in zip(snapshot.groups, templates, strict=True):
-        if one is None:
-            found.append(None)
+    present = [template for template in templates if template is not None]
+    limits.reserve(_BYTES_OF_PAIR * len(present) * len(others), "node groups times DaemonSets")
+    would_run = iter(_would_run([template.template for template in present], [other.pod.spec for other in others]))
+    results: list[GroupTemplate | None] = []
+    for group, template in zip(snapshot.groups, templates, strict=True):
+        if template is None:
+            results.append(None)
             continue
         limits.check()
-        there, named = examples.daemon_sets_on(one.node), set(one.daemonset_pods)
-        all_of_them = settings.force_daemonsets or (one.node < 0 and not group.daemonset_pods)
+        there, requested = examples.daemon_sets_on(template.node), set(template.daemonset_pods)
+        all_of_them = settings.force_daemonsets or (template.node < 0 and not group.daemonset_pods)
         more = tuple(
             others[at].pod
             for at in next(would_run)
             if (all_of_them or others[at].pod.spec.priority >= SYSTEM_NODE_CRITICAL)
             and at not in there
-            and named.isdisjoint(others[at].forms)
+            and requested.isdisjoint(others[at].forms)
         )
-        found.append(one._replace(daemonset_pods=one.daemonset_pods + more))
-    return tuple(found)
+        results.append(template._replace(daemonset_pods=template.daemonset_pods + more))
+    return tuple(results)
 
 
 def _examples(snapshot: Snapshot, daemons: DaemonPods, limits: list[Limits], chosen: Int64) -> _Examples:
@@ -351,37 +350,34 @@ def _template(
     """Return the template of a group, without DaemonSets that neither its template nor its node has."""
     node = model.node
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
-    given = template_of(snapshot, table, row)
-    taints = lasting(given.taints, settings.readiness) if model.taints is None else model.taints
-    traits = of_new_node(given.traits, examples.limits[group])
-    found = given._replace(unschedulable=False, taints=taints, traits=traits)
+    template = template_of(snapshot, table, row)
+    taints = lasting(template.taints, settings.readiness) if model.taints is None else model.taints
+    traits = of_new_node(template.traits, examples.limits[group])
+    result = template._replace(unschedulable=False, taints=taints, traits=traits)
     if model.left_out:
-        found = found._replace(labels=tuple(pair for pair in found.labels if pair[0] not in model.left_out))
+        result = result._replace(labels=tuple(pair for pair in result.labels if pair[0] not in model.left_out))
     capacity = amounts_of(snapshot, table.capacity[row])
     if node < 0:
         pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)
-        return GroupTemplate(found._replace(labels=_with_deprecated(found.labels)), pods, capacity)
+        labels = dict(result.labels)
+        # Its nodes will have the deprecated ones, too.
+        labels |= {_DEPRECATED_LABELS[key]: value for key, value in result.labels if key in _DEPRECATED_LABELS}
+        return GroupTemplate(result._replace(labels=tuple(sorted(labels.items()))), pods, capacity)
     static = [snapshot.specs[snapshot.pods.spec[pod]] for pod in examples.static_on(node)]
     pods = tuple(_as_virtual(snapshot, pod) for _, pod in sorted(examples.daemon_sets_on(node).items()))
     return GroupTemplate(
-        found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node, model.note
+        result._replace(allocatable=_without(result.allocatable, static)), pods, capacity, node, model.note
     )
 
 
 def _without(amounts: Amounts, pods: Sequence[PodRequirements]) -> Amounts:
     """Return the amounts minus the requests of pods, and minus one pod each."""
-    left = dict(amounts)
+    rest = dict(amounts)
     for pod in pods:
         for name, amount in (*pod.requests, (PODS, 1)):
-            if name in left:
-                left[name] = max(left[name] - amount, 0)
-    return tuple((name, amount) for name, amount in left.items() if amount)
-
-
-def _with_deprecated(labels: Labels) -> Labels:
-    """Return a template's labels, plus the deprecated ones that its nodes will have."""
-    more = {_DEPRECATED_LABELS[key]: value for key, value in labels if key in _DEPRECATED_LABELS}
-    return tuple(sorted((dict(labels) | more).items())) if more else labels
+            if name in rest:
+                rest[name] = max(rest[name] - amount, 0)
+    return tuple((name, amount) for name, amount in rest.items() if amount)
 
 
 def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
@@ -392,8 +388,8 @@ def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
 
 def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodRequirements]) -> list[list[int]]:
     """Return for each template which DaemonSets (given by specs) run there, by selectors and taints."""
-    labels = {one.labels: None for one in templates}
-    taints = {one.taints: None for one in templates}
+    labels = {node_template.labels: None for node_template in templates}
+    taints = {node_template.taints: None for node_template in templates}
     place = {value: at for at, value in enumerate(labels)}, {value: at for at, value in enumerate(taints)}
     scheduling = scheduling_specs(tuple(specs), (NODE_REQUIREMENT, TOLERATIONS))
     requirements, tolerations = scheduling.parts[NODE_REQUIREMENT], scheduling.parts[TOLERATIONS]
@@ -401,7 +397,10 @@ def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodRequirement
     bare = untolerated(tolerations.values, tuple(taints))
     kept_out_by_labels = excluded[requirements.of[scheduling.of]]
     kept_out_by_taints = bare[tolerations.of[scheduling.of]]
-    of_labels, of_taints = (place[0][one.labels] for one in templates), (place[1][one.taints] for one in templates)
+    of_labels, of_taints = (
+        (place[0][node_template.labels] for node_template in templates),
+        (place[1][node_template.taints] for node_template in templates),
+    )
     kept_out = kept_out_by_labels[:, list(of_labels)] | kept_out_by_taints[:, list(of_taints)]
     template, daemon_set = np.nonzero(~kept_out.T)
     bounds = np.searchsorted(template, np.arange(1, len(templates)))

@@ -1,21 +1,83 @@
-"""Destinations of pods in the last loop, and their encoding. A pod is identified by its node (or none) and a short
-digest of its uid. Hints only decide what is tried first: a forgotten or wrong one costs a search. Symbols: P' pods of
-the snapshot followed by virtual ones, N nodes; group N is the pods on no node.
+"""What a caller sends back of the last loop, read safely for any content: columns of a state, its opaque part, which
+alone is dropped if its layout is another one, and in it the destinations of pods. A pod is identified by its node (or
+none) and a short digest of its uid. Hints only decide what is tried first: a forgotten or wrong one costs a search.
+Raises UnreadableStateError. Symbols: P' pods of the snapshot followed by virtual ones, N nodes; group N is the pods on
+no node.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import repeat
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
-from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.kernels.membership import group_by_node
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, Text
 from trimtab.planner.snapshot.dictionaries import find_offsets_fault
+from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import opaque_state_pb2 as pb
+from trimtab.v1.opaque_state_pb2 import OpaqueState
+
+_Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
+
+LAYOUT_VERSION: Final = 5
+"""Of the opaque part."""
+
+
+class UnreadableStateError(ValueError):
+    """A column of the state breaks its contract."""
+
+
+def open_opaque(data: bytes) -> OpaqueState:
+    """Return the opaque part of a state; none at all is an empty one."""
+    try:
+        opaque = OpaqueState.FromString(data)
+    except DecodeError:
+        raise UnreadableStateError("its bytes are no message") from None
+    if data and opaque.layout_version != LAYOUT_VERSION:
+        raise UnreadableStateError(f"its layout is {opaque.layout_version}, not {LAYOUT_VERSION}")
+    return opaque
+
+
+def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:
+    """Return a column of the wire. name : in errors."""
+    if len(data) % np.dtype(kind).itemsize:
+        raise UnreadableStateError(f"{name} has {len(data)} bytes, no multiple of {np.dtype(kind).itemsize}")
+    # A copy, so that kernels see a writable array.
+    return np.frombuffer(data, kind).copy()
+
+
+def translated(strings: Int32, number_of: Int32, name: str) -> Int32:
+    """Return the numbers that string indices stand for. strings : int32[n]; number_of : int32[strings of the
+    state]."""
+    if len(strings) and not (strings.min() >= 0 and strings.max() < len(number_of)):
+        raise UnreadableStateError(f"{name} refers to a missing string")
+    numbers: Int32 = number_of[strings]
+    return numbers
+
+
+def check_lengths(name: str, *lengths: int) -> None:
+    """Refuse columns of different lengths. name : of their message."""
+    if len(set(lengths)) > 1:
+        raise UnreadableStateError(f"the columns of {name} differ in length")
+
+
+def numbers_of(strings: Sequence[str], names: Sequence[str]) -> Int32:
+    """Return the position in `names`, sorted, of each string of a state, -1 = none. int32[strings], at least one.
+
+    O(names + strings), or O(strings · log names) if there are few strings.
+    """
+    if len(strings) * len(names).bit_length() < len(names):
+        return np.array([string_index(names, name) for name in strings] or [-1], np.int32)
+    if not strings:
+        return np.full(1, -1, np.int32)
+    place = dict(zip(names, range(len(names)), strict=True))
+    return np.fromiter(map(place.get, strings, repeat(-1)), np.int32, len(strings))
 
 
 class PodGroups(NamedTuple):
@@ -52,24 +114,22 @@ def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], cache: S
 
 def group_pods(snapshot: Snapshot, cache: SnapshotCache = UNCACHED) -> PodGroups:
     """Return the snapshot's pods by node. O(P)."""
-    offsets, members = cache.get(PodsByNodeKey(), snapshot, _by_node)
+
+    def by_node(view: Snapshot) -> tuple[Int64, Int32]:
+        offsets, members = np.zeros(len(view.nodes.name) + 2, np.int64), np.empty(len(view.pods.node), np.int32)
+        group_by_node(view.pods.node, offsets, members)
+        return offsets, members
+
+    offsets, members = cache.get(PodsByNodeKey(), snapshot, by_node)
     digests = cache.get(PodDigestsKey(), snapshot, lambda view: _digests(view.pods.uid))
     return PodGroups(offsets, members, digests)
-
-
-def _by_node(snapshot: Snapshot) -> tuple[Int64, Int32]:
-    """Return offsets and members of `PodGroups`."""
-    offsets = np.zeros(len(snapshot.nodes.name) + 2, np.int64)
-    members = np.empty(len(snapshot.pods.node), np.int32)
-    group_by_node(snapshot.pods.node, offsets, members)
-    return offsets, members
 
 
 def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
     """Append the recently evicted pods, which are on no node, to the snapshot's pods on no node."""
     if not evictions:
         return groups
-    known, more = len(groups.members), len(evictions)
+    pod_count, more = len(groups.members), len(evictions)
     offsets = groups.offsets.copy()
     offsets[-1] += more
     uids = [eviction.uid.encode() for eviction in evictions]
@@ -77,7 +137,7 @@ def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodG
     digests = _digests(Text(np.frombuffer(b"".join(uids), np.uint8).copy(), ends))
     return PodGroups(
         offsets,
-        np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
+        np.concatenate([groups.members, np.arange(pod_count, pod_count + more, dtype=np.int32)]),
         np.concatenate([groups.digests, digests]),
     )
 
@@ -107,7 +167,7 @@ def _digests(texts: Text) -> Int32:
 
 
 def read_hints(
-    given: pb.PodHints, number_of: Int32, pods: PodGroups, destinations: Callable[[Int32], Int32] | None = None
+    hints: pb.PodHints, number_of: Int32, pods: PodGroups, destinations: Callable[[Int32], Int32] | None = None
 ) -> Int32:
     """Return where each pod went, -1 = not known. int32[P']. Raises UnreadableStateError.
 
@@ -115,10 +175,10 @@ def read_hints(
     destinations, if these are not all nodes of the snapshot.
     """
     hint = np.full(len(pods.digests), -1, np.int32)
-    strings = column(given.source, np.int32, "hints.source")
-    bounds = column(given.offsets, np.int32, "hints.offsets")
-    pod = column(given.pod, np.int32, "hints.pod")
-    destination = column(given.destination, np.int32, "hints.destination")
+    strings = column(hints.source, np.int32, "hints.source")
+    bounds = column(hints.offsets, np.int32, "hints.offsets")
+    pod = column(hints.pod, np.int32, "hints.pod")
+    destination = column(hints.destination, np.int32, "hints.destination")
     if destinations is None:
         destination = translated(destination, number_of, "hints.destination")
     else:
@@ -132,8 +192,8 @@ def read_hints(
         raise UnreadableStateError(f"hints.offsets[{fault.row}]: {fault.problem}")
     source = translated(strings, number_of, "hints.source")
     source[strings == 0] = len(pods.offsets) - 2
-    known = source[source >= 0]
-    if len(np.unique(known)) < len(known):
+    present = source[source >= 0]
+    if len(np.unique(present)) < len(present):
         raise UnreadableStateError("hints.source names a node twice")
     order = np.empty(len(pod), np.int32)
     match_hints(Remembered(source, bounds, pod, destination), pods.offsets, pods.members, pods.digests, order, hint)

@@ -49,14 +49,14 @@ class Limits:
     def __init__(self, cluster: LimitInputs, limits: Sequence[ResourceLimit], max_new_nodes: int) -> None:
         groups = cluster.snapshot.groups
         self._unable = np.array(
-            [_unable(*one, cluster.now_ns) for one in zip(groups, cluster.templates, strict=True)], np.int32
+            [_unable(*pair, cluster.now_ns) for pair in zip(groups, cluster.templates, strict=True)], np.int32
         )
         self._whole = np.array([group.zero_or_max for group in groups], bool)
         self._most = np.array([group.max_size - group.target_size for group in groups], np.int64)
         quotas = list(_quotas(cluster, limits))
         self._limits = [limit for limit, _, _ in quotas]
         self._amount = np.array([counts for _, counts, _ in quotas], np.int64).reshape(len(quotas), len(groups))
-        self._left = np.array([left for _, _, left in quotas], np.int64)
+        self._left = np.array([rest for _, _, rest in quotas], np.int64)
         self._nodes_left = max_new_nodes
         self._rooms: _GroupRooms | None = None
         self.added = np.zeros(len(groups), np.int64)
@@ -91,8 +91,8 @@ class Limits:
     def reasons_when_full(self) -> Int32:
         """Return why each group, if it alone got all the nodes that it may get, may get no more. int32[G]."""
         room = self.may_add
-        left = self._left[:, None] - self._amount * room
-        return self._rooms_of(self.added + room, left, self._nodes_left - room).reason
+        rest = self._left[:, None] - self._amount * room
+        return self._rooms_of(self.added + room, rest, self._nodes_left - room).reason
 
     def binding(self, group: int) -> str | None:
         """Return the first limit that keeps a group from growing, in words; None if it is not one of these limits."""
@@ -146,10 +146,10 @@ class Limits:
         """Return the fewest nodes that each group can take. added : int64[G]. int64[G]."""
         return np.where(self._whole, np.maximum(self._most - added, 1), 1)
 
-    def _by_limit(self, left: Int64) -> Int64:
-        """Return how many nodes each limit leaves to each group. left : int64[Q, G], or int64[Q, 1]. int64[Q, G]."""
+    def _by_limit(self, rest: Int64) -> Int64:
+        """Return how many nodes each limit leaves to each group. rest : int64[Q, G], or int64[Q, 1]. int64[Q, G]."""
         room = np.full(self._amount.shape, UNLIMITED, np.int64)
-        np.floor_divide(np.maximum(left, 0), self._amount, out=room, where=self._amount > 0)
+        np.floor_divide(np.maximum(rest, 0), self._amount, out=room, where=self._amount > 0)
         return room
 
     def _current(self) -> _GroupRooms:
@@ -157,11 +157,11 @@ class Limits:
             self._rooms = self._rooms_of(self.added, self._left[:, None], self._nodes_left)
         return self._rooms
 
-    def _rooms_of(self, added: Int64, left: Int64, nodes_left: int | Int64) -> _GroupRooms:
-        """Return what groups may get after others. added : int64[G]; left : as for `_by_limit`; nodes_left : of the
+    def _rooms_of(self, added: Int64, rest: Int64, nodes_left: int | Int64) -> _GroupRooms:
+        """Return what groups may get after others. added : int64[G]; rest : as for `_by_limit`; nodes_left : of the
         plan, for all groups or int64[G] for each."""
         needed, of_group = self._needed(added), self._most - added
-        by_limit = self._by_limit(left).min(axis=0, initial=UNLIMITED)
+        by_limit = self._by_limit(rest).min(axis=0, initial=UNLIMITED)
         # The first that applies is reported.
         causes = (
             (self._unable != NodeGroupReason.UNSPECIFIED, self._unable),
@@ -179,8 +179,8 @@ def _unable(group: NodeGroupInfo, template: GroupTemplate | None, now_ns: int) -
     """Return why a group cannot grow regardless of limits, UNSPECIFIED if it can."""
     if group.target_size > group.max_size:
         return NodeGroupReason.NODE_GROUP_INVALID
-    found = health_reason(group, now_ns)
-    return NodeGroupReason.NO_TEMPLATE if found == NodeGroupReason.UNSPECIFIED and template is None else found
+    reason = health_reason(group, now_ns)
+    return NodeGroupReason.NO_TEMPLATE if reason == NodeGroupReason.UNSPECIFIED and template is None else reason
 
 
 def health_reason(group: NodeGroupInfo, now_ns: int) -> int:
@@ -197,8 +197,8 @@ def _quotas(cluster: LimitInputs, limits: Sequence[ResourceLimit]) -> Iterator[t
     if not limits:
         return
     present = LabelIndex(snapshot.strings, snapshot.label_sets)
-    new = index_of([one.template.labels if one else () for one in templates])
-    capacity = [dict(one.capacity) if one else {} for one in templates]
+    new = index_of([template.template.labels if template else () for template in templates])
+    capacity = [dict(template.capacity) if template else {} for template in templates]
     missing = unregistered(snapshot).tolist()
     for limit in limits:
         is_nodes = limit.resource == NODES
@@ -224,12 +224,12 @@ def _offered(snapshot: Snapshot, resource: str) -> Int64:
     return offered
 
 
-def _limit_text(limit: ResourceLimit, left: int) -> str:
+def _limit_text(limit: ResourceLimit, rest: int) -> str:
     """Return the resource of a limit, with the labels of its nodes and what is used: "cpu of nodes with pool=spot
-    (18 cores of 20 cores used)". left : what a plan may still add.
+    (18 cores of 20 cores used)". rest : what a plan may still add.
     """
-    labels = [f"{one.key}={'|'.join(one.values)}" if one.values else one.key for one in limit.nodes]
+    labels = [f"{label.key}={'|'.join(label.values)}" if label.values else label.key for label in limit.nodes]
     what = limit.resource if limit.resource == NODES or not labels else f"{limit.resource} of nodes"
-    most, verb = (limit.maximum_added or 0, "added") if limit.maximum is None else (limit.maximum, "used")
-    used = f"{amount(limit.resource, most - left)} of {amount(limit.resource, most)} {verb}"
+    maximum, verb = (limit.maximum_added or 0, "added") if limit.maximum is None else (limit.maximum, "used")
+    used = f"{amount(limit.resource, maximum - rest)} of {amount(limit.resource, maximum)} {verb}"
     return f"{what} with {', '.join(labels)} ({used})" if labels else f"{what} ({used})"

@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.planner.model.tuning import SLOTS_TRIED
 from trimtab.planner.placement.kernels import packing as kernels
-from trimtab.planner.placement.orders import PodsByClass, boundness, orders
+from trimtab.planner.placement.waiting import PodsByClass, boundness, orders
 from trimtab.planner.predicates import counters
 from trimtab.planner.predicates.counters import new_notes
 from trimtab.planner.simulation.build import Simulation
@@ -25,13 +25,13 @@ from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 
 class GrowingGroups(NamedTuple):
     """Groups that may grow in one packing; the one with the fewest nodes grows first, ties by order. groups : group
-    numbers, each with a template node; sizes : current nodes of each, upcoming ones included; most : how many more each
-    may have.
+    numbers, each with a template node; sizes : current nodes of each, upcoming ones included; may_add : how many more
+    each may have.
     """
 
     groups: Sequence[int]
     sizes: Sequence[int]
-    most: Sequence[int]
+    may_add: Sequence[int]
 
 
 class Packed(NamedTuple):
@@ -86,7 +86,7 @@ def pack(packer: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, fi
         groups=kernels.PackingGroups(
             template_node=packer.growth.template_node[np.array(groups.groups, np.int64)],
             size=np.array(groups.sizes, np.int64),
-            left=np.array(groups.most, np.int64),
+            room_left=np.array(groups.may_add, np.int64),
             total_left=np.array([most_nodes], np.int64),
             opened=np.zeros(count, np.int64),
             tried=np.zeros(count, np.uint8),
@@ -119,7 +119,7 @@ class PodsToPack(NamedTuple):
 def pack_best(
     packer: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, first_spare: int = 0
 ) -> Packed:
-    """Return the best packing over the orders of `trimtab.planner.placement.orders`: most pods, then fewest nodes. If
+    """Return the best packing over the orders of `trimtab.planner.placement.waiting`: most pods, then fewest nodes. If
     the nodes do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by
     more pods that no other group takes, and by more bound pods. Remaining ties go to the first order,
     first-fit-decreasing by the Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With
@@ -130,12 +130,12 @@ def pack_best(
     if to_pack.once:
         return pack(packer, groups, to_pack.pods.in_order(tries[-1]), most_nodes, first_spare)
     for number, order in enumerate(tries):
-        found = pack(packer, groups, to_pack.pods.in_order(order), most_nodes, first_spare)
-        if best is None or _rank(packer, to_pack, found) > _rank(packer, to_pack, best):
-            best = found
+        packed = pack(packer, groups, to_pack.pods.in_order(order), most_nodes, first_spare)
+        if best is None or _rank(packer, to_pack, packed) > _rank(packer, to_pack, best):
+            best = packed
         if best.placed == len(best.pods) and best.nodes <= to_pack.least_nodes:
             break
-        if number == 0 and 0 < found.placed < len(found.pods) and found.nodes == most_nodes:
+        if number == 0 and 0 < packed.placed < len(packed.pods) and packed.nodes == most_nodes:
             takers = to_pack.takers[to_pack.pods.classes[order]]
             if takers.min() < takers.max():
                 tries.append(order[np.argsort(takers, kind="stable")])
@@ -178,37 +178,37 @@ class PodsInSlots(NamedTuple):
     room: Int64
 
 
-def place_in_slots(state: SimulationState, asked: PodsInSlots) -> Int32:
+def place_in_slots(state: SimulationState, wanted: PodsInSlots) -> Int32:
     """Place pods, those that find no slot again as long as others are placed; return those placed, in order. int32.
 
     Pods with equal constraints are placed in the given order. The caller has to call
     `trimtab.planner.simulation.log.check_log`.
     """
-    order = np.argsort(-_tightness(state)[state.pod_class[asked.pods]], kind="stable")
-    pods, rows = asked.pods[order].astype(np.int32), asked.rows[order].astype(np.int32)
-    slots = _rings(asked)
-    found, placed = [pods[:0]], 1
+    order = np.argsort(-_tightness(state)[state.pod_class[wanted.pods]], kind="stable")
+    pods, rows = wanted.pods[order].astype(np.int32), wanted.rows[order].astype(np.int32)
+    slots = _rings(wanted)
+    placed_pods, placed = [pods[:0]], 1
     while placed and len(pods):
         # Pods placed since may satisfy an affinity or a spread constraint.
         placed = kernels.place_in_slots(state, slots, pods, rows, SLOTS_TRIED)
         there = state.pod_node[pods] != NO_NODE
-        found.append(pods[there])
+        placed_pods.append(pods[there])
         pods, rows = pods[~there], rows[~there]
-    return np.concatenate(found)
+    return np.concatenate(placed_pods)
 
 
-def _rings(asked: PodsInSlots) -> kernels.Slots:
+def _rings(slots: PodsInSlots) -> kernels.Slots:
     """Return the slots of each row in a ring, in the given order."""
-    order = np.argsort(asked.slot_row, kind="stable").astype(np.int32)
-    row = asked.slot_row[order]
+    order = np.argsort(slots.slot_row, kind="stable").astype(np.int32)
+    row = slots.slot_row[order]
     last_of_row = np.flatnonzero(np.diff(row, append=-1))
     following = np.empty(len(order), np.int32)
     following[order[:-1]] = order[1:]
     following[order[last_of_row]] = order[np.concatenate([np.zeros(1, np.int64), last_of_row + 1])[: len(last_of_row)]]
-    rows = int(max(asked.rows.max(initial=-1), row.max(initial=-1))) + 1
+    rows = int(max(slots.rows.max(initial=-1), row.max(initial=-1))) + 1
     last = np.full(rows, -1, np.int32)
     last[row[last_of_row]] = order[last_of_row]
-    return kernels.Slots(asked.slot_node.astype(np.int32), asked.room.astype(np.int64), following, last)
+    return kernels.Slots(slots.slot_node.astype(np.int32), slots.room.astype(np.int64), following, last)
 
 
 def _tightness(state: SimulationState) -> Int64:
@@ -216,8 +216,8 @@ def _tightness(state: SimulationState) -> Int64:
     (4), those that spread over nodes and count themselves (3), others that spread over nodes (2), those with other
     constraints (1), all others (0).
     """
-    found = boundness(state)
-    found = np.where(found == 2, 4, found)
+    tightness = boundness(state)
+    tightness = np.where(tightness == 2, 4, tightness)
     of_class, counts_itself = counters.spreading_over_nodes(state.counters)
-    np.maximum.at(found, of_class, 2 + counts_itself)
-    return found
+    np.maximum.at(tightness, of_class, 2 + counts_itself)
+    return tightness

@@ -4,6 +4,9 @@ if possible, before any other pod is placed; otherwise to the fullest node that 
 without a place does not stop the others. Never adds a node. Pure; the moves stay in the simulation.
 Source: Cluster Autoscaler, core/podlistprocessor (currently_drained_nodes, filter_out_schedulable), which goes round
 the nodes instead.
+
+Pods are packed onto new nodes by classes: those of one class are consecutive, classes with equal scores in the order of
+their first pods. The first order is the Cluster Autoscaler's (estimator.DecreasingPodOrderer).
 """
 
 from enum import Enum, auto
@@ -22,8 +25,8 @@ from trimtab.planner.placement.kernels.search import (
     evacuate,
     place_all,
 )
-from trimtab.planner.placement.orders import boundness
 from trimtab.planner.predicates import counters
+from trimtab.planner.predicates.counters import takes_one
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import (
@@ -38,8 +41,72 @@ from trimtab.planner.snapshot.columns import (
     Int64,
     Snapshot,
 )
-from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY, entries_of
 from trimtab.planner.snapshot.references import take_or
+
+_CPU_AND_MEMORY = slice(0, 2)
+
+
+class PodsByClass(NamedTuple):
+    """Pods of C classes.
+
+    classes : int64[C] ascending; first : int64[C] position of each class's first pod; members : int32[M] pods by class,
+    in the order given; offsets : int64[C+1] of each class.
+    """
+
+    classes: Int64
+    first: Int64
+    members: Int32
+    offsets: Int64
+
+    def in_order(self, rows: Int64) -> Int32:
+        """Return the pods of some classes, one class after the other. rows : int64 positions in `classes`."""
+        members: Int32 = self.members[entries_of(self.offsets, rows)]
+        return members
+
+
+def by_class(simulation: Simulation, pods: Int32) -> PodsByClass:
+    """Return pods : int32[M] by their classes."""
+    classes, first, of = np.unique(simulation.state.pod_class[pods], return_index=True, return_inverse=True)
+    counts = np.bincount(of.reshape(-1), minlength=len(classes))
+    return PodsByClass(
+        classes.astype(np.int64),
+        first.astype(np.int64),
+        pods[np.argsort(of.reshape(-1), kind="stable")].astype(np.int32),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+    )
+
+
+def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, bound_most: Int64) -> list[Int64]:
+    """Return the distinct orders to try of some classes, each as int64[C] positions in `pods.classes`.
+
+    rows : int64[C], these positions; free : int64[R] amounts of a new node; bound_most : int64[S] as `boundness`
+    returns it. By the sum of the shares of cpu and memory; by the largest share of any resource; and, if some classes
+    are bound more than others (`boundness`), with those first.
+    """
+    state, classes, first = simulation.state, pods.classes[rows], pods.first[rows]
+    shares = state.resources.request[classes] / np.maximum(free, 1)
+    total = shares[:, _CPU_AND_MEMORY].sum(axis=1)
+    bound = bound_most[classes]
+    keys: list[tuple[Float64, ...]] = [(total,), (shares.max(axis=1, initial=0.0),)]
+    if len(bound) and bound.min() < bound.max():
+        keys.append((total, bound.astype(np.float64)))
+    distinct: list[Int64] = []
+    for key in keys:
+        order = rows[np.lexsort((first, *(-part for part in key)))]
+        if not any(np.array_equal(order, other) for other in distinct):
+            distinct.append(order)
+    return distinct
+
+
+def boundness(state: SimulationState) -> Int64:
+    """Return how constrained the nodes of a class are. int64[S]: 2 for pods of which a node or domain takes only one,
+    because of host ports for example; 1 for pods with other affinity or spread constraints; 0 for all others. Pods that
+    merely fill nodes should come after them.
+    """
+    bound: Int64 = (state.local_class == 0).astype(np.int64)
+    bound[takes_one(state.counters)] = 2
+    return bound
 
 
 def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
@@ -59,8 +126,8 @@ def _domains(state: SimulationState, order: Int32) -> Domains:
     following = np.full((len(rows), len(order)), -1, np.int32)
     for place, row in enumerate(rows):
         domain = of_row[row][order]
-        known = np.flatnonzero(domain >= 0)
-        sorted_by_domain = known[np.argsort(domain[known], kind="stable")]
+        rows_there = np.flatnonzero(domain >= 0)
+        sorted_by_domain = rows_there[np.argsort(domain[rows_there], kind="stable")]
         its = domain[sorted_by_domain]
         starts = np.flatnonzero(np.diff(its, prepend=-1))
         head[place, its[starts]] = sorted_by_domain[starts]
@@ -121,8 +188,8 @@ class Waiting(NamedTuple):
     @property
     def left(self) -> Int32:
         """Pods without a place, in the same order. int32."""
-        left: Int32 = self.pods[self.node == NO_NODE]
-        return left
+        nowhere: Int32 = self.pods[self.node == NO_NODE]
+        return nowhere
 
 
 def places(simulation: Simulation, usable: Bool, upcoming: Int64, way: PlacementOrder = USUAL) -> Places:
@@ -160,8 +227,8 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     moving = take_or(leaving, pods.node, False) & (pods.deletion_s == 0) & ~pods.is_terminal()
     moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
     moving &= (snapshot.spec_priorities() >= expendable_priority)[pods.spec]
-    found = np.flatnonzero(moving)
-    return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
+    rows = np.flatnonzero(moving)
+    return rows[np.argsort(pods.node[rows], kind="stable")].astype(np.int32)
 
 
 def pods_with_room(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
@@ -208,7 +275,10 @@ def place_waiting(
     if len(hinted):
         place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
         counts[SEARCHES] = 0
-    waiting = _may_fit(simulation, where, unplaced(state, pods))
+    waiting = unplaced(state, pods)
+    # Those that request no more of any resource than some node has.
+    largest = state.resources.free[where.order].max(axis=0, initial=0)
+    waiting = waiting[(state.resources.need <= largest).all(axis=1)[state.pod_class[waiting]]]
     place_in_passes(state, new_search(state, where.order, where.allowed), hints, destination, counts, waiting)
     return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[REMEMBERED]), int(counts[SEARCHES]))
 
@@ -259,17 +329,17 @@ def place_where(state: SimulationState, allowed: Bool, pods: Int32, node: Int32)
 
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
     """Return pods : int32[M] in the order in which they are placed. O(M log M). By priority; more bound pods first
-    (`trimtab.planner.placement.orders.boundness`); by their largest share of all nodes' amount of a resource; equal
-    pods together; by age; by number. Pods of unknown age count as old, and so do virtual ones. Other orders change the
-    criteria between priority and number.
+    (`boundness`); by their largest share of all nodes' amount of a resource; equal pods together; by age; by number.
+    Pods of unknown age count as old, and so do virtual ones. Other orders change the criteria between priority and
+    number.
     """
     if not len(pods):
         return pods
     priority = priorities(simulation, pods)
-    found: Int32
+    ordered: Int32
     if order is PodOrder.LISTED or order is PodOrder.LISTED_BACKWARDS:
-        found = pods[np.lexsort((pods if order is PodOrder.LISTED else -pods, -priority))]
-        return found
+        ordered = pods[np.lexsort((pods if order is PodOrder.LISTED else -pods, -priority))]
+        return ordered
     snapshot, state = simulation.snapshot, simulation.state
     of_class = state.pod_class[pods]
     amounts = dict(zip(snapshot.resources, snapshot.nodes.allocatable.sum(axis=0).tolist(), strict=True))
@@ -280,29 +350,21 @@ def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOU
     bound = boundness(state) if order is PodOrder.BOUND_FIRST else np.zeros(len(size), np.int64)
     created_s, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     created_s[real] = snapshot.pods.created_s[pods[real]]
-    found = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -bound[of_class], -priority))]
-    return found
+    ordered = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -bound[of_class], -priority))]
+    return ordered
 
 
 def priorities(simulation: Simulation, pods: Int32) -> Int64:
     """Return the priority of each of the pods : int32[M], virtual ones included. int64[M]."""
-    found, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
+    priority, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     snapshot, virtual = simulation.snapshot, pods[~real] - simulation.pod_count
     by_spec = snapshot.spec_priorities()
-    found[real] = by_spec[snapshot.pods.spec[pods[real]]]
-    found[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
-    return found
-
-
-def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
-    """Return the pods that request no more of any resource than some node has. int32. O(N + S + pods)."""
-    amounts = simulation.state.resources
-    most = amounts.free[where.order].max(axis=0, initial=0)
-    found: Int32 = pods[(amounts.need <= most).all(axis=1)[simulation.state.pod_class[pods]]]
-    return found
+    priority[real] = by_spec[snapshot.pods.spec[pods[real]]]
+    priority[~real] = [simulation.virtual.pods[at].spec.priority for at in virtual.tolist()]
+    return priority
 
 
 def unplaced(state: SimulationState, pods: Int32) -> Int32:
     """Return the pods that are on no node in the simulation. int32."""
-    found: Int32 = pods[state.pod_node[pods] == NO_NODE]
-    return found
+    nowhere: Int32 = pods[state.pod_node[pods] == NO_NODE]
+    return nowhere

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.kernels.membership import group_by_node
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
@@ -123,10 +123,10 @@ def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], cache: Snap
 def _by_owner(snapshot: Snapshot) -> Members:
     """Return the active pods of every owner that has any, of each those that it removes last before costs count."""
     pods, count = snapshot.pods, len(snapshot.owners)
-    owner, kept = np.where(active(pods), pods.owner, np.int32(-1)), _removal_class(pods)
-    best, known = np.zeros(count, np.uint8), np.flatnonzero(owner >= 0)
-    np.maximum.at(best, owner[known], kept[known])
-    owner[known[kept[known] < best[owner[known]]]] = -1
+    owner, removal_class = np.where(active(pods), pods.owner, np.int32(-1)), _removal_class(pods)
+    best, owned = np.zeros(count, np.uint8), np.flatnonzero(owner >= 0)
+    np.maximum.at(best, owner[owned], removal_class[owned])
+    owner[owned[removal_class[owned] < best[owner[owned]]]] = -1
     offsets, order = np.zeros(count + 2, np.int64), np.zeros(len(owner), np.int32)
     group_by_node(owner, offsets, order)
     sizes = np.diff(offsets[: count + 1])
@@ -149,8 +149,8 @@ def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64
         target = targets[number]
         selects = np.ones(len(pods), np.bool_)
         if target.namespaces:
-            named = np.array([text in target.namespaces for text in snapshot.strings], np.bool_)
-            selects &= named[snapshot.pods.namespace[pods]]
+            in_namespace = np.array([text in target.namespaces for text in snapshot.strings], np.bool_)
+            selects &= in_namespace[snapshot.pods.namespace[pods]]
         if target.owner_kinds:
             of_kind = [
                 owner.kind in target.owner_kinds or owner.controller.partition("/")[0] in target.owner_kinds

@@ -63,36 +63,36 @@ class PodCostSettings:
 
 def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
     """Resolve the part of `PlanSettings` about pod costs. Raises SettingsError for an invalid value."""
-    given = message.pod_costs.targets
-    return PodCostSettings(tuple(_target(target, f"{_PATH}.targets[{i}]") for i, target in enumerate(given)))
+    targets = message.pod_costs.targets
+    return PodCostSettings(tuple(_target(target, f"{_PATH}.targets[{i}]") for i, target in enumerate(targets)))
 
 
-def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
-    if not given.strategies:
+def _target(message: pb.PodCostTarget, path: str) -> PodCostTarget:
+    if not message.strategies:
         raise SettingsError(f"{path}.strategies", "it is empty; name at least one strategy")
     return PodCostTarget(
-        frozenset(value_of(given, "namespaces", path)),
-        frozenset(value_of(given, "owner_kinds", path)),
-        selector(given.selector, f"{path}.selector"),
-        tuple(_term(term, f"{path}.strategies[{i}]") for i, term in enumerate(given.strategies)),
+        frozenset(value_of(message, "namespaces", path)),
+        frozenset(value_of(message, "owner_kinds", path)),
+        selector(message.selector, f"{path}.selector"),
+        tuple(_term(term, f"{path}.strategies[{i}]") for i, term in enumerate(message.strategies)),
     )
 
 
-def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
-    if not value_of(given, "strategy", path):
+def _term(message: pb.PodCostTerm, path: str) -> PodCostTerm:
+    if not value_of(message, "strategy", path):
         names = ", ".join(_Strategy.Code.keys()[1:])
         raise SettingsError(f"{path}.strategy", f"it is missing; use one of {names}")
-    name = _Strategy.Code.Name(given.strategy)
+    name = _Strategy.Code.Name(message.strategy)
     for field, (users, what) in _NEEDED.items():
-        text = getattr(given, field)
-        if given.strategy in users and not text:
+        text = getattr(message, field)
+        if message.strategy in users and not text:
             raise SettingsError(f"{path}.{field}", f"it is missing; for {name}, {what}")
-        if given.strategy not in users and text:
+        if message.strategy not in users and text:
             raise SettingsError(f"{path}.{field}", f"{name} does not use it; omit it")
     return PodCostTerm(
-        given.strategy,
-        value_of(given, "weight", path),
-        value_of(given, "threshold", path),
-        given.topology_key,
-        given.annotation,
+        message.strategy,
+        value_of(message, "weight", path),
+        value_of(message, "threshold", path),
+        message.topology_key,
+        message.annotation,
     )

@@ -21,14 +21,13 @@ def _is_unusable(spec: SchedulingSpec) -> bool:
 
 
 def _nodes_of_claims(spec: SchedulingSpec) -> NodeRequirement:
-    """Return the nodes that reach the devices of all claims."""
     selectors = [claim.nodes for claim in spec.claims if claim.nodes is not None]
     if not selectors:
         return node_affinity.NO_REQUIREMENT
     terms = tuple(
         NodeAffinityTerm(
-            tuple([one for term in some for one in term.match_expressions]),
-            tuple([one for term in some for one in term.match_fields]),
+            tuple([requirement for term in some for requirement in term.match_expressions]),
+            tuple([requirement for term in some for requirement in term.match_fields]),
         )
         for some in product(*selectors)
     )

@@ -11,15 +11,72 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.pod_matching import PodMatching
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec, SchedulingSpecs
-from trimtab.planner.model.execution import RequestLimits
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeTraits
 from trimtab.planner.predicates.static import StaticAnswers
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+
+
+class Lists(NamedTuple):
+    """Items of owner i are `items[offsets[i] : offsets[i + 1]]`. offsets : int32[owners+1]; items : int32[n, width]."""
+
+    offsets: Int32
+    items: Int32
+
+
+def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:
+    """Return the items of some owners, int32[n, …]; and for each its first number, times the number of these owners,
+    plus the position of its owner. int64[n]. owners : int64[C].
+    """
+    lengths = np.diff(lists.offsets)[owners].astype(np.int64)
+    starts = lists.offsets[owners] - np.cumsum(lengths) + lengths
+    items = lists.items[np.arange(int(lengths.sum())) + np.repeat(starts, lengths)]
+    return items[:, 0].astype(np.int64) * len(owners) + np.repeat(np.arange(len(owners)), lengths), items
+
+
+def rows_by_number(number: Int64, row: Int64) -> list[tuple[int, ...]]:
+    """Return the rows of each number. number, row : int64[n], sorted by number."""
+    if not len(number):
+        return []
+    return [tuple(some.tolist()) for some in np.split(row, np.flatnonzero(np.diff(number)) + 1)]
+
+
+class ListBuilder:
+    """Collects rows of small integers for owners."""
+
+    def __init__(self, owners: int, width: int, limits: RequestLimits = UNLIMITED) -> None:
+        self._limits = limits
+        self._owners = owners
+        self._width = width
+        self._parts: list[tuple[Int64, tuple[int, ...]]] = []
+
+    def add(self, owners: NDArray[np.int64], *row: int) -> None:
+        """Add one row to each of the owners given : int64[k]."""
+        if len(owners):
+            self._limits.check()
+            self._limits.reserve(len(owners) * (24 + 8 * self._width), "pod classes times their terms")
+            self._parts.append((owners.astype(np.int64), row))
+
+    def build(self) -> Lists:
+        """Return the lists, sorted by owner."""
+        if not self._parts:
+            return Lists(np.zeros(self._owners + 1, np.int32), np.zeros((0, self._width), np.int32))
+        owners = np.concatenate([owners for owners, _ in self._parts])
+        lengths = [len(owners) for owners, _ in self._parts]
+        rows = np.repeat(np.array([row for _, row in self._parts], np.int32), lengths, axis=0)
+        order = np.argsort(owners, kind="stable")
+        offsets = np.zeros(self._owners + 1, np.int32)
+        np.cumsum(np.bincount(owners, minlength=self._owners), out=offsets[1:])
+        return Lists(offsets, np.ascontiguousarray(rows[order]))
+
 
 EACH_NODE: Final = -1
 
@@ -168,10 +225,10 @@ HOOK_NAMES: Final = tuple(field.name for field in fields(CounterHooks))
 def builders_of(predicates: Iterable[CountedPredicate], context: BuildContext) -> dict[CounterKind, CounterBuilder]:
     """Return the builder of each kind, with all that the predicates add, in their order."""
     builders: dict[CounterKind, CounterBuilder] = {}
-    for one in predicates:
-        if one.kind is not None:
-            if one.kind not in builders:
-                builders[one.kind] = one.kind.builder(context)
-            if one.add is not None:
-                one.add(context, builders[one.kind])
+    for predicate in predicates:
+        if predicate.kind is not None:
+            if predicate.kind not in builders:
+                builders[predicate.kind] = predicate.kind.builder(context)
+            if predicate.add is not None:
+                predicate.add(context, builders[predicate.kind])
     return builders

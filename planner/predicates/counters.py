@@ -84,8 +84,8 @@ def local_classes(counters: Counters) -> UInt8:
 def takes_one(counters: Counters) -> Bool:
     """Return the classes of which a node or domain takes only one pod : bool[S]."""
     by_kind = [kind.takes_one(arrays) for kind, arrays in _of(counters) if kind.takes_one is not None]
-    one: Bool = np.logical_or.reduce(by_kind)
-    return one
+    single: Bool = np.logical_or.reduce(by_kind)
+    return single
 
 
 def node_limits(counters: Counters, classes: Int64) -> list[NodeLimit]:
@@ -107,13 +107,13 @@ def may_be_kept_out(counters: Counters, classes: Int64) -> Bool:
 
 def constraints_of(counters: Counters, of_class: int) -> tuple[bytes, ...]:
     """Return all that counters mean for a class: equal for classes that they treat alike."""
-    found = []
+    parts = []
     for kind, arrays in _of(counters):
         for name in kind.lists:
             first, last = getattr(arrays, f"{name}_offsets")[of_class : of_class + 2]
-            found.append(getattr(arrays, name)[first:last].tobytes())
-        found += [getattr(arrays, name)[of_class].tobytes() for name in kind.of_classes]
-    return tuple(found)
+            parts.append(getattr(arrays, name)[first:last].tobytes())
+        parts += [getattr(arrays, name)[of_class].tobytes() for name in kind.of_classes]
+    return tuple(parts)
 
 
 def shared_domains(counters: Counters, nodes: Int64) -> list[np.ndarray[Any, Any]]:

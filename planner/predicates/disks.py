@@ -15,7 +15,6 @@ from trimtab.v1.reason_pb2 import PredicateReason
 
 
 def _add_counters(context: BuildContext, builder: PresenceBuilder) -> None:
-    """Add the counters of all exclusive disks. O(disks of all classes)."""
     specs = context.specs
     having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     if not having:

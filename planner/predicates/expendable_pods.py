@@ -28,11 +28,14 @@ def _asked(spec: SchedulingSpec) -> Amounts | None:
 
 def _excluded(values: Sequence[Amounts | None], nodes: StaticNodes) -> Bool:
     """Return which node classes have too little room : bool[values, K]."""
-    rooms = [None if one.beside_expendable is None else dict(one.beside_expendable) for one in nodes.classes.traits]
+    rooms = [
+        None if node_traits.beside_expendable is None else dict(node_traits.beside_expendable)
+        for node_traits in nodes.classes.traits
+    ]
     lacking = [
-        [asked is not None and room is not None and any(room.get(name, 0) < amount for name, amount in asked)
+        [requests is not None and room is not None and any(room.get(name, 0) < amount for name, amount in requests)
          for room in rooms]
-        for asked in values
+        for requests in values
     ]  # fmt: skip
     return np.array(lacking, np.bool_).reshape(len(values), len(rooms))
 

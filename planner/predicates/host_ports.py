@@ -19,7 +19,6 @@ WILDCARD = "0.0.0.0"
 
 
 def _add_counters(context: BuildContext, builder: PresenceBuilder) -> None:
-    """Add the counters of all host ports in use. O(ports of all classes)."""
     specs = context.specs
     having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     if not having:

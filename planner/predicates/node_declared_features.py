@@ -20,8 +20,8 @@ from trimtab.v1.reason_pb2 import PredicateReason
 
 def _excluded(values: Sequence[tuple[str, ...]], nodes: StaticNodes) -> Bool:
     """Return which node classes lack one of the features : bool[values, K]."""
-    declared = [frozenset(one.declared_features) for one in nodes.classes.traits]
-    if not any(declared) and not any(one.declared_features for one in nodes.classes.template_traits):
+    declared = [frozenset(traits.declared_features) for traits in nodes.classes.traits]
+    if not any(declared) and not any(traits.declared_features for traits in nodes.classes.template_traits):
         return np.zeros((len(values), len(declared)), np.bool_)
     lacking = [[not features.issuperset(needed) for features in declared] for needed in values]
     return np.array(lacking, np.bool_).reshape(len(values), len(declared))

@@ -56,16 +56,19 @@ PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
 RESOURCES_FIT has no kind of counters, because free amounts are more than a predicate: packing, bounds and linear
 programmes compute with them, and every check of a node begins with them (`fits_locally` of the simulation's kernels).
 """
-STATIC: Final = tuple(one for one in PREDICATES if isinstance(one, StaticPredicate))
+STATIC: Final = tuple(predicate for predicate in PREDICATES if isinstance(predicate, StaticPredicate))
 """The static predicates. Bit i of `blocked` is that of the i-th."""
-COUNTED: Final = tuple(one for one in PREDICATES if isinstance(one, CountedPredicate))
+COUNTED: Final = tuple(predicate for predicate in PREDICATES if isinstance(predicate, CountedPredicate))
 """The counted predicates."""
 KINDS: Final[tuple[CounterKind, ...]] = tuple(
-    sorted({one.kind for one in COUNTED if one.kind is not None}, key=lambda kind: (kind.cost, kind.field))
+    sorted(
+        {predicate.kind for predicate in COUNTED if predicate.kind is not None},
+        key=lambda kind: (kind.cost, kind.field),
+    )
 )
 """The kinds of counters, in the order in which they are checked: cheapest first."""
 assert sum(kind.domains is not None for kind in KINDS) <= 1, "the search by domains knows constraints of one kind"
-REASONS: Final = tuple(dict.fromkeys(reason for one in PREDICATES for reason in one.reasons))
+REASONS: Final = tuple(dict.fromkeys(reason for predicate in PREDICATES for reason in predicate.reasons))
 """Each `PredicateReason.Code`, in upstream's order."""
 PLUGINS: Final = tuple(
     dict.fromkeys(PREDICATE_TEXTS[reason].plugin for reason in REASONS if PREDICATE_TEXTS[reason].plugin)
@@ -81,8 +84,8 @@ def reasons_of(mask: int) -> list[int]:
 
 def looks_at(spec: SchedulingSpec) -> PodsLookedAt | None:
     """Return what the predicates read of other pods for pods of a spec, None = nothing."""
-    found: PodsLookedAt | None = None
-    for one in COUNTED:
-        if one.looks_at is not None and one.concerns is not None and one.concerns(spec):
-            found = one.looks_at(spec) if found is None else found.and_of(one.looks_at(spec))
-    return found
+    together: PodsLookedAt | None = None
+    for predicate in COUNTED:
+        if predicate.looks_at is not None and predicate.concerns is not None and predicate.concerns(spec):
+            together = predicate.looks_at(spec) if together is None else together.and_of(predicate.looks_at(spec))
+    return together

@@ -76,8 +76,7 @@ def _counters(
     traits: tuple[NodeTraits, ...],
     limits: RequestLimits,
 ) -> VolumeCounters:
-    """Build the counters. pod, volume : int32[M] of each mount."""
-    drivers = sorted({driver for one in traits for driver, _ in one.attach_limits})
+    drivers = sorted({driver for node_traits in traits for driver, _ in node_traits.attach_limits})
     driver_of = {driver: at for at, driver in enumerate(drivers)}
     claims = _identities([v.id if v.read_write_once_pod else "" for v in volumes])
     handles = _identities([(v.driver, v.handle or v.id) if v.driver in driver_of else "" for v in volumes])
@@ -121,17 +120,17 @@ def _identities(keys: list[str] | list[str | tuple[str, str]]) -> NDArray[np.int
     return renumbered[number] if len(distinct) else np.zeros(0, np.int64)
 
 
-def _renumbered(kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    out = np.full(len(kept), -1, np.int64)
-    out[kept] = np.arange(int(kept.sum()))
+def _renumbered(is_kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    out = np.full(len(is_kept), -1, np.int64)
+    out[is_kept] = np.arange(int(is_kept.sum()))
     return out
 
 
 def _distinct(pod: Int32, identity: NDArray[np.int64] | Int32) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct pairs of pod and identity, identities -1 left out."""
-    kept = identity >= 0
+    has_identity = identity >= 0
     span = int(identity.max(initial=0)) + 1
-    keys = np.unique(pod[kept].astype(np.int64) * span + identity[kept])
+    keys = np.unique(pod[has_identity].astype(np.int64) * span + identity[has_identity])
     return keys // span, keys % span
 
 
@@ -143,7 +142,7 @@ def _offsets(rows: Int32, count: int) -> Int32:
 
 def _limits(traits: tuple[NodeTraits, ...], driver_of: dict[str, int]) -> Int32:
     out = np.full((len(driver_of), len(traits)), UNLIMITED, np.int32)
-    for node, one in enumerate(traits):
-        for driver, count in one.attach_limits:
+    for node, node_traits in enumerate(traits):
+        for driver, count in node_traits.attach_limits:
             out[driver_of[driver], node] = min(count, UNLIMITED)
     return out

@@ -10,8 +10,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
-from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
+from trimtab.planner.predicates.counter_kind import (
+    BuildContext,
+    CounterKind,
+    ListBuilder,
+    Lists,
+    NodeLimit,
+    items_of,
+    rows_by_number,
+)
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
@@ -59,11 +66,11 @@ def _together(presence: PresenceCounters) -> Bool:
     count = len(presence.starts_group)
     owner = np.repeat(np.arange(count), np.diff(presence.filled_offsets))
     counter = presence.filled[:, 0]
-    found: Bool = presence.starts_group != 0
+    together: Bool = presence.starts_group != 0
     by_node = np.bincount(owner, presence.own_row[presence.row[counter]] != 0, count)
     counted = np.bincount(owner, presence.total[counter], count)
-    found &= (by_node > 0) & (counted == 0)
-    return found
+    together &= (by_node > 0) & (counted == 0)
+    return together
 
 
 def _local(presence: PresenceCounters) -> Bool:
@@ -79,13 +86,13 @@ def _takes_one(presence: PresenceCounters) -> Bool:
     """Return the classes that add to a counter which they need to be empty : bool[S]."""
     count = len(presence.starts_group)
     adding, emptying = (
-        np.repeat(np.arange(count), np.diff(one)) for one in (presence.added_offsets, presence.empty_offsets)
+        np.repeat(np.arange(count), np.diff(offsets)) for offsets in (presence.added_offsets, presence.empty_offsets)
     )
     added = adding * len(presence.row) + presence.added[:, 0]
     empty = emptying * len(presence.row) + presence.empty[:, 0]
-    found: Bool = np.zeros(count, np.bool_)
-    found[emptying[np.isin(empty, added)]] = True
-    return found
+    takes: Bool = np.zeros(count, np.bool_)
+    takes[emptying[np.isin(empty, added)]] = True
+    return takes
 
 
 def _node_limits(presence: PresenceCounters, classes: Int64) -> Iterator[NodeLimit]:
@@ -109,10 +116,10 @@ def _kept_out(presence: PresenceCounters, classes: Int64) -> Bool:
     empty = items_of(Lists(presence.empty_offsets, presence.empty), classes)[0]
     filled = items_of(Lists(presence.filled_offsets, presence.filled), classes)[0]
     keeps_out = np.isin(empty, added) | (presence.total[empty // max(count, 1)] > 0)
-    found: Bool = np.zeros(count, np.bool_)
-    for one in (empty[keeps_out], filled):
-        found[one % max(count, 1)] = True
-    return found
+    out: Bool = np.zeros(count, np.bool_)
+    for counters in (empty[keeps_out], filled):
+        out[counters % max(count, 1)] = True
+    return out
 
 
 class PresenceBuilder:
@@ -131,9 +138,9 @@ class PresenceBuilder:
     def counter(self, content: Hashable, row: int) -> tuple[int, bool]:
         """Return the counter of a kind of pod in a topology row, and whether it is new."""
         key = (content, row)
-        known = self._number.get(key)
-        if known is not None:
-            return known, False
+        number = self._number.get(key)
+        if number is not None:
+            return number, False
         self._number[key] = len(self._rows)
         self._rows.append(row)
         return len(self._rows) - 1, True

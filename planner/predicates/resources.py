@@ -48,10 +48,10 @@ def is_counted(name: str) -> bool:
 def checked_resources(resources: tuple[str, ...], specs: SchedulingSpecs) -> tuple[str, ...]:
     """Return the names of the R resources to count: cpu, memory, pods, then all others that are requested, those that
     stand for devices last."""
-    asked = {name for spec in specs.rows for name, amount in spec.requests if amount > 0 and is_counted(name)}
+    requested = {name for spec in specs.rows for name, amount in spec.requests if amount > 0 and is_counted(name)}
     first = ("cpu", "memory", PODS)
-    known = [name for name in resources if name in asked and name not in first]
-    return tuple(sorted((*first, *known, *sorted(asked - set(first) - set(resources))), key=is_device_resource))
+    listed = [name for name in resources if name in requested and name not in first]
+    return tuple(sorted((*first, *listed, *sorted(requested - set(first) - set(resources))), key=is_device_resource))
 
 
 def resource_counters(

@@ -13,8 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.classes.pod_classes import PodClasses
-from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
-from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
+from trimtab.planner.predicates.counter_kind import (
+    BuildContext,
+    CounterKind,
+    ListBuilder,
+    Lists,
+    NodeLimit,
+    items_of,
+    rows_by_number,
+)
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
@@ -84,7 +91,6 @@ def _domains(spread: SpreadCounters) -> dict[int, Int32]:
 
 
 def _local(spread: SpreadCounters) -> Bool:
-    """Return the classes without constraints : bool[S]."""
     local: Bool = np.diff(spread.limit_offsets) == 0
     return local
 
@@ -109,9 +115,9 @@ def _kept_out(spread: SpreadCounters, classes: Int64) -> Bool:
     sums = np.concatenate([[0], np.cumsum(spread.counts, dtype=np.int64)])
     there = np.diff(sums[np.append(spread.start, len(spread.counts))])
     uneven = (limits[:, 2] == 1) | (there[keys // count] > 0)
-    found: Bool = np.zeros(len(classes), np.bool_)
-    found[keys[uneven] % count] = True
-    return found
+    out: Bool = np.zeros(len(classes), np.bool_)
+    out[keys[uneven] % count] = True
+    return out
 
 
 class SpreadBuilder:
@@ -142,9 +148,9 @@ class SpreadBuilder:
     def counter(self, content: Hashable, row: int, node_set: int) -> tuple[int, bool]:
         """Return the provisional number of a counter, and whether it is new."""
         pair = self._pairs.setdefault((node_set, row), len(self._pairs))
-        known = self._counters.get((content, pair))
-        if known is not None:
-            return known, False
+        number = self._counters.get((content, pair))
+        if number is not None:
+            return number, False
         self._counters[(content, pair)] = len(self._pair_of)
         self._pair_of.append(pair)
         return len(self._pair_of) - 1, True

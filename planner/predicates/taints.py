@@ -60,13 +60,13 @@ class _Taints:
         for taint, at in self.numbers.items():
             if (level := _decimal(taint.value)) is not None:
                 self._by_key.setdefault(taint.key, []).append((at, level))
-            for asked in (
+            for attribute in (
                 (taint.key, taint.value),
                 (taint.key, None),
                 (None, taint.value),
                 (None, None),
             ):
-                self._found.setdefault(asked, []).append(at)
+                self._found.setdefault(attribute, []).append(at)
 
     def tolerated_by(self, toleration: TolerationSpec) -> NDArray[np.int64]:
         """Return the numbers of the taints that a toleration covers; agrees with `tolerates`, but compares numbers."""
@@ -88,10 +88,10 @@ class _Taints:
         is_less = toleration.operator == TolerationOperator.LT
         return [at for at, level in levels if (level < bound if is_less else level > bound)]
 
-    def _with_effect(self, toleration: TolerationSpec, found: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _with_effect(self, toleration: TolerationSpec, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         if toleration.effect == TaintEffect.UNSPECIFIED:
-            return found
-        having_effect: NDArray[np.int64] = found[self._effect[found] == toleration.effect]
+            return numbers
+        having_effect: NDArray[np.int64] = numbers[self._effect[numbers] == toleration.effect]
         return having_effect
 
 
@@ -105,9 +105,9 @@ def untolerated(
     O(taints + tolerations + pairs of a set of tolerations and a taint that it covers).
     """
     excluding = [{taint for taint in taint_set if taint.effect in _EXCLUDING} for taint_set in taint_sets]
-    taints = _Taints(taint for one in excluding for taint in one)
-    sizes = np.array([len(one) for one in excluding], np.int32)
-    number = np.array([taints.numbers[taint] for one in excluding for taint in one], np.int64)
+    taints = _Taints(taint for excluded in excluding for taint in excluded)
+    sizes = np.array([len(excluded) for excluded in excluding], np.int32)
+    number = np.array([taints.numbers[taint] for excluded in excluding for taint in excluded], np.int64)
     # The sets that have taint t are having[starts[t] : starts[t + 1]].
     having = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(number, kind="stable")]
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(number, minlength=len(taints.numbers)))))

@@ -58,7 +58,7 @@ class _Group(NamedTuple):
 def _add_counters(context: BuildContext, builder: SpreadBuilder) -> None:
     """Add the counters of all constraints. O(constraints x (N + S)) in numpy, loops over constraints only."""
     specs, classes, by_reason = context.specs, context.classes, context.static.by_reason
-    nodes = SpreadNodes(context.nodes, *(by_reason[one.reason] for one in (NODE_AFFINITY, TAINT_TOLERATION)))
+    nodes = SpreadNodes(context.nodes, *(by_reason[static.reason] for static in (NODE_AFFINITY, TAINT_TOLERATION)))
     having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     of_spec = classes_by_spec(classes, len(specs.rows)) if having else []
     for at in having:
@@ -125,13 +125,13 @@ def _node_set(
     """
     requirement = int(specs.parts[NODE_REQUIREMENT].of[spec]) if constraint.honor_node_affinity else None
     tolerations = int(specs.parts[TOLERATIONS].of[spec]) if constraint.honor_node_taints else None
-    known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
-    if known is None:
+    number = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
+    if number is None:
         having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
         stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, DRAINED)
-        known = builder.node_set(having_keys & _included(constraint, specs, spec, nodes, pinned), stays)
-        builder.known_node_sets[(rows, pinned, requirement, tolerations)] = known
-    return known
+        number = builder.node_set(having_keys & _included(constraint, specs, spec, nodes, pinned), stays)
+        builder.known_node_sets[(rows, pinned, requirement, tolerations)] = number
+    return number
 
 
 def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> Selector | None:

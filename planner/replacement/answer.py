@@ -14,10 +14,9 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import LIMIT_CHECKED_NODES, TOLERANCE
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.judge import Wave
+from trimtab.planner.replacement.judge import LIMIT_OF, Wave, groups_that_take, limits_of_wave
 from trimtab.planner.replacement.search import Option, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.wave_limits import LIMIT_OF, groups_that_take, limits_of_wave
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.reason_texts import LIMIT_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2 as pb
@@ -73,7 +72,7 @@ def kept_nodes(
         saving[stays].tolist(),
         strict=True,
     )
-    for node, code, unremovable, pod, reason, most in rows:
+    for node, code, unremovable, pod, reason, bound_saving in rows:
         is_blocked = pod >= 0 and code in _BY_POD
         rule = unremovable if code in _BY_RULE else UnremovableReason.UNSPECIFIED
         blocking = reason if is_blocked else BlockingPodReason.UNSPECIFIED
@@ -85,7 +84,7 @@ def kept_nodes(
                 unremovable=rule,
                 blocking_pod=snapshot.pod_key(pod) if is_blocked else "",
                 blocking_reason=blocking,
-                saving_per_hour=most,
+                saving_per_hour=bound_saving,
             ),
         )
 
@@ -120,25 +119,25 @@ def most_saved(context: ReplacementContext, bound: ClusterBound, saving: float) 
     return max(total(context.price[context.there]) - bound.per_hour, saving)
 
 
-def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:
+def option_of(option: Option, is_chosen: bool) -> pb.ReplacementOption:
     """Return one plan of the frontier."""
-    value = one.value
-    found = pb.ReplacementOption(
+    value = option.value
+    message = pb.ReplacementOption(
         saving_per_hour=value.saving,
         leaving_node_count=len(value.leaving),
         new_node_count=value.new_count,
         evicted_pod_count=value.evicted,
         eviction_cost=value.cost,
-        wave_count=one.wave_count,
+        wave_count=option.wave_count,
         chosen=is_chosen,
-        stopped_by=one.stopped_by,  # type: ignore[arg-type]
-        disturbed_gang_count=one.gang_count,
+        stopped_by=option.stopped_by,  # type: ignore[arg-type]
+        disturbed_gang_count=option.gang_count,
     )
-    if one.score is not None:
-        found.balanced_score = one.score
-    if one.payback_ns < _MOST_NS:
-        found.payback_time.FromNanoseconds(int(one.payback_ns))
-    return found
+    if option.score is not None:
+        message.balanced_score = option.score
+    if option.payback_ns < _MOST_NS:
+        message.payback_time.FromNanoseconds(int(option.payback_ns))
+    return message
 
 
 def waves_of(context: ReplacementContext, waves: Sequence[Wave]) -> Iterator[pb.ReplacementWave]:
@@ -154,7 +153,8 @@ def waves_of(context: ReplacementContext, waves: Sequence[Wave]) -> Iterator[pb.
 
 
 def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amounts: Int64) -> pb.ReplacementWave:
-    value = wave.value
+    value, snapshot = wave.value, context.request.snapshot
+    node_names = snapshot.nodes.name
     new = [
         _new_node(context, wave, int(row), group, names[int(row)], amounts)
         for row, group in zip(wave.new_nodes, wave.trial.group_of, strict=True)
@@ -162,9 +162,15 @@ def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amount
     home = {int(pod): int(node) for pod, node in zip(wave.trial.pods, wave.node, strict=True)}
     leaving = [int(node) for node in wave.trial.leaving]
     return pb.ReplacementWave(
-        new_nodes=sorted(new, key=lambda one: one.name),
+        new_nodes=sorted(new, key=lambda new_node: new_node.name),
         leaving=[_leaving(context, node) for node in leaving],
-        places=places_of([row for node in leaving for row in _moves(context, node, home, names)]),
+        places=places_of(
+            [
+                (snapshot.pod_key(pod), node_names[node], names.get(home[pod]) or node_names[home[pod]])
+                for node in leaving
+                for pod in _evicted(context, node).tolist()
+            ]
+        ),
         saving_per_hour=value.saving,
         evicted_pod_count=value.evicted,
         eviction_cost=value.cost,
@@ -175,9 +181,9 @@ def _new_node(
     context: ReplacementContext, wave: Wave, row: int, group: int, name: str, amounts: Int64
 ) -> pb.ReplacementNode:
     groups, price = context.request.snapshot.groups, float(context.group_price[group])
-    most = price + max(wave.value.saving, 0.0)
+    limit = price + max(wave.value.saving, 0.0)
     others = groups_that_take(context, wave.trial.pods[wave.node == row], amounts)
-    cheaper = [other for other in others if other != group and context.group_price[other] < most]
+    cheaper = [other for other in others if other != group and context.group_price[other] < limit]
     return pb.ReplacementNode(
         name=name,
         node_group=groups[group].id,
@@ -187,38 +193,23 @@ def _new_node(
 
 
 def _evicted(context: ReplacementContext, node: int) -> Int32:
-    """Return the pods that are evicted from a node. int32."""
     pods = context.pods
     first, last = int(pods.offsets[node]), int(pods.offsets[node + 1])
     return pods.pods[first:last][pods.evicted[first:last]]
 
 
-def _moves(
-    context: ReplacementContext, node: int, home: dict[int, int], names: dict[int, str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield where the pods of a node go."""
-    snapshot = context.request.snapshot
-    for pod in _evicted(context, node).tolist():
-        to = names.get(home[pod]) or snapshot.nodes.name[home[pod]]
-        yield snapshot.pod_key(pod), snapshot.nodes.name[node], to
-
-
 def _leaving(context: ReplacementContext, node: int) -> pb.ReplacedNode:
     snapshot, moved = context.request.snapshot, _evicted(context, node)
+    uid = snapshot.pods.uid
+    uids = sorted(bytes(uid.data[uid.offsets[pod] : uid.offsets[pod + 1]]) for pod in moved.tolist())
+    digest = hashlib.sha256(b"".join(text + b"\n" for text in uids)).hexdigest()[:16]
     return pb.ReplacedNode(
         node=snapshot.nodes.name[node],
         node_group=snapshot.groups[int(snapshot.nodes.group[node])].id,
         price_per_hour=float(context.price[node]),
-        assumption=pb.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=_digest(context, moved)),
+        assumption=pb.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=digest),
         eviction_cost=float(context.pods.cost[node]),
     )
-
-
-def _digest(context: ReplacementContext, pods: Int32) -> str:
-    """Return the digest over the sorted uids of pods."""
-    uid = context.request.snapshot.pods.uid
-    uids = sorted(bytes(uid.data[uid.offsets[pod] : uid.offsets[pod + 1]]) for pod in pods.tolist())
-    return hashlib.sha256(b"".join(one + b"\n" for one in uids)).hexdigest()[:16]
 
 
 def excluded_groups(context: ReplacementContext) -> "dict[str, NodeGroupReason.Code.ValueType]":

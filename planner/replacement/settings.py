@@ -54,9 +54,9 @@ def resolve_replacement(message: pb.PlanSettings) -> ReplacementSettings:
         ReplacementSettings,
         message,
         consolidate_after_ns_of={
-            name: value_of(given, "consolidate_after", f"node_groups[{name!r}]")
-            for name, given in sorted(message.node_groups.items())
-            if given.HasField("consolidate_after")
+            name: value_of(group, "consolidate_after", f"node_groups[{name!r}]")
+            for name, group in sorted(message.node_groups.items())
+            if group.HasField("consolidate_after")
         },
         budgets=node_budgets(message.planner.disruption_budgets, "planner.disruption_budgets"),
         scale_down=resolve_scale_down(message),

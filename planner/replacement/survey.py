@@ -1,14 +1,13 @@
-"""The cluster before any pod is moved for a replacement: which nodes may go, what they cost, and what their pods are.
+"""The cluster before any pod is moved for a replacement: which nodes may go, what they cost, what their pods are, and
+the state of the last loop: vanished objects and times that are over are dropped, an unreadable column gives a note.
 
 The simulation has the moves of earlier decisions: nodes that scale-down removes are gone, new nodes of scale-up are
 open, and pods that wait have places. A node on which such pods are to come stays; one that takes pods of scale-down may
-go with them, once they are there. Symbols: P pods and N nodes of
-the snapshot, G node groups, B PodDisruptionBudgets.
-
-What pods and nodes say about their own disruption, in Karpenter's annotations: which must not be disrupted, and what
-the eviction of each costs. Scale-down heeds the former on nodes of Karpenter (`drainability`). Pure.
+go with them, once they are there. Karpenter's annotations say which pods and nodes must not be disrupted, and what an
+eviction costs. Symbols: P pods and N nodes of the snapshot, G node groups, B PodDisruptionBudgets. Pure.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,9 +16,8 @@ from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
 from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.kernels.limits import NodeLimits
-from trimtab.planner.drainability.limits import node_limits
+from trimtab.planner.drainability.limits import below_minimum, node_limits
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.node_limits import Spare
 from trimtab.planner.facts.nodes import (
     eviction_rating,
     group_prices,
@@ -29,10 +27,11 @@ from trimtab.planner.facts.nodes import (
 )
 from trimtab.planner.facts.readiness import overdue
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.group_templates import GroupTemplates
+from trimtab.planner.placement.hints import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
-from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided, DecisionRequest, room_to_grow
 from trimtab.planner.round.survey import MovingPods, NodeFindings, PodSurvey, node_reasons, survey_pods
 from trimtab.planner.round.waiting import starting_for_pods
@@ -43,6 +42,80 @@ from trimtab.planner.snapshot.references import take_or
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth
+
+
+class KnownState(NamedTuple):
+    """The state in terms of one snapshot. planned_ns : int64[N] since when a plan has replaced each node, 0 = none has;
+    avoided_ns : int64[G] until when no node is planned in a group, 0 = one may be; paid_back_ns : int64[N] until when a
+    node is not replaced, 0 = it may be; avoided : bool[G], paid_back : bool[N] whether these times are to come; notes :
+    on parts that could not be used.
+    """
+
+    planned_ns: Int64
+    avoided_ns: Int64
+    paid_back_ns: Int64
+    avoided: Bool
+    paid_back: Bool
+    notes: tuple[str, ...]
+
+
+def recall(state: pb.ReplacementState | None, snapshot: Snapshot, now_ns: int) -> KnownState:
+    """Return the state in terms of a snapshot."""
+    names, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
+    message, notes = state if state is not None else pb.ReplacementState(), list[str]()
+    columns = []
+    for field, order in (("planned", names), ("avoided_groups", ids), ("paid_back", names)):
+        try:
+            columns.append(_times(message, field, order))
+        except UnreadableStateError as error:
+            notes.append(f"replacement state could not be read ({error}): starting without it")
+            columns.append(np.zeros(len(order), np.int64))
+    planned, avoided, paid_back = columns
+    planned = np.where(planned > now_ns, now_ns, planned)
+    return KnownState(planned, avoided, paid_back, avoided > now_ns, paid_back > now_ns, tuple(notes))
+
+
+def _times(state: pb.ReplacementState, field: str, names: Sequence[str]) -> Int64:
+    """Return the time of each name of a column, 0 = none. int64[names]."""
+    times: pb.NodeTimes = getattr(state, field)
+    place = {name: at for at, name in enumerate(names)}
+    number_of = np.array([place.get(text, -1) for text in state.strings] or [-1], np.int32)
+    row = translated(column(times.node, np.int32, f"{field}.node"), number_of, f"{field}.node")
+    time_ns = column(times.time_ns, np.int64, f"{field}.time_ns")
+    check_lengths(field, len(row), len(time_ns))
+    by_name = np.zeros(len(names), np.int64)
+    there = row >= 0
+    by_name[row[there]] = np.maximum(time_ns[there], 0)
+    return by_name
+
+
+def avoided_until(earlier: KnownState, groups: Sequence[NodeGroupInfo], now_ns: int, avoid_time_ns: int) -> Int64:
+    """Return until when no node is planned in each group: a group that is backed off now is avoided for a while.
+    int64[G], 0 = it may get one."""
+    backed_off = [group.health == NodeGroupHealth.BACKED_OFF for group in groups]
+    until = np.where(earlier.avoided, earlier.avoided_ns, 0)
+    return np.maximum(until, np.where(backed_off, now_ns + avoid_time_ns, 0) if avoid_time_ns else 0).astype(np.int64)
+
+
+def remember(snapshot: Snapshot, planned_ns: Int64, avoided_ns: Int64, paid_back_ns: Int64) -> pb.ReplacementState:
+    """Return the encoded state. planned_ns, paid_back_ns : int64[N]; avoided_ns : int64[G]; 0 = none."""
+    names, groups = snapshot.nodes.name, [group.id for group in snapshot.groups]
+    columns = (
+        ("planned", names, planned_ns),
+        ("avoided_groups", groups, avoided_ns),
+        ("paid_back", names, paid_back_ns),
+    )
+    used = {order[row] for _, order, times in columns for row in np.flatnonzero(times).tolist()}
+    strings = ["", *sorted(used)]
+    state = pb.ReplacementState(strings=strings)
+    for field, order, times in columns:
+        rows = np.flatnonzero(times)
+        if len(rows):
+            code = np.array([string_index(strings, order[row]) for row in rows.tolist()], np.int32)
+            getattr(state, field).CopyFrom(pb.NodeTimes(node=code.tobytes(), time_ns=times[rows].tobytes()))
+    return state
+
 
 COSTS: Final = (AUTOSCALING_DISRUPTION_COST.key, DISRUPTION_COST.key)
 """The last one that a pod has counts, in place of its deletion cost."""
@@ -52,15 +125,15 @@ _MOST: Final = 2.0**31
 def disruption_ratings(snapshot: Snapshot, rating: Float64, priority: Int64) -> Float64:
     """Return the cost of evicting each pod, with the costs of its annotations. rating : float64[P] by deletion costs;
     priority : int64[S] of the specs. float64[P]. A cost that is not a number counts as absent."""
-    pods, found = snapshot.pods, rating
+    pods, ratings = snapshot.pods, rating
     for key in COSTS:
         mine = np.flatnonzero(snapshot.pods.number_key == string_index(snapshot.strings, key))
         mine = mine[np.isfinite(pods.number[mine])]
         if len(mine):
             rows = pods.number_pod[mine]
-            found = found.copy()
-            found[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
-    return found
+            ratings = ratings.copy()
+            ratings[rows] = eviction_rating(np.clip(pods.number[mine], -_MOST, _MOST - 1), priority[pods.spec[rows]])
+    return ratings
 
 
 class ReplacementRequest(DecisionRequest[ReplacementSettings, pb.ReplacementState]):
@@ -110,7 +183,7 @@ class ReplacementContext(NamedTuple):
     """
 
     request: ReplacementRequest
-    known: KnownState
+    earlier: KnownState
     price: Float64
     there: Bool
     verdicts: NodeVerdicts
@@ -133,27 +206,31 @@ class ReplacementContext(NamedTuple):
         return np.flatnonzero(self.verdicts.limit == 0).astype(np.int32)
 
 
-def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext:
+def survey(request: ReplacementRequest, earlier: KnownState) -> ReplacementContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = request.leaving
     there = this.simulation.state.node_state[: len(leaving)] == OPEN
     templates, limits = room_to_grow(this, settings.scale_up)
     group_price = group_prices(snapshot.groups)
-    excluded = _excluded(request, limits, group_price, known)
+    excluded = _excluded(request, limits, group_price, earlier)
     at = this.simulation.state.pod_node[: len(snapshot.pods.spec)]
     running = np.where((snapshot.pods.node >= 0) & (at < len(leaving)), at, NO_NODE).astype(np.int32)
     surveyed = survey_pods(request, settings.scale_down, running)
     # A limit of its own, which settings may switch off.
     free = surveyed.columns._replace(undisrupted_until_s=np.zeros_like(surveyed.columns.undisrupted_until_s))
     surveyed = surveyed._replace(columns=free, codes=rules.judge_counted(free, surveyed.ignored))
-    pdb.use_up(surveyed.under, surveyed.remaining, _moved_pods(request))
+    evicted: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
+    pdb.use_up(surveyed.under, surveyed.remaining, evicted)
     codes = surveyed.judged(surveyed.refilled, len(snapshot.budgets))
     pods = _movable(request, surveyed)
     none = codes[:0]
+    # Nodes to which scale-down moves pods.
+    takes_pods, removed = np.zeros(len(leaving), bool), ~take_or(there | leaving, snapshot.pods.node, True)
+    takes_pods[at[(snapshot.pods.node >= 0) & (at >= 0) & (at < len(leaving)) & removed]] = True
     context = ReplacementContext(
         request=request,
-        known=known,
+        earlier=earlier,
         price=prices(snapshot),
         there=there & ~leaving,
         verdicts=NodeVerdicts(none, none, surveyed.at[:0], none),
@@ -165,14 +242,15 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
             (pods.offsets, pods.pods),
             surveyed.under,
             surveyed.remaining,
-            _spare(request, there),
+            # Once scale-down has removed its nodes.
+            request.spare(leaving | (~there & (snapshot.nodes.group >= 0))),
             request.node_budgets(settings.budgets, pods.evictions == 0),
             in_turn=1,
         ),
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
         pool=pools_of_nodes(snapshot),
-        takes_pods=_takes_pods(request, there | leaving),
+        takes_pods=takes_pods,
         excluded=excluded,
         budgets_now=surveyed.remaining,
         budgets_later=surveyed.refilled,
@@ -181,52 +259,27 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     return context._replace(verdicts=_verdicts(context, surveyed, codes))
 
 
-def _spare(request: ReplacementRequest, there: Bool) -> Spare:
-    """Return what groups and resources have above their minimums once scale-down has removed its nodes."""
-    snapshot = request.snapshot
-    left = request.spare()
-    by_scale_down = np.flatnonzero(~there & ~request.leaving & (snapshot.nodes.group >= 0))
-    np.subtract.at(left.group_left, left.group[by_scale_down], 1)
-    np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
-    return left
-
-
-def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
-    """Count the nodes that scale-up adds in this round."""
-    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
-    if grown is None:
-        return
-    decision: Any = grown.result
-    row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
-    for split in decision.splits:
-        limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
-
-
-def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
+def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, earlier: KnownState) -> Int32:
     """Count the nodes that scale-up adds, and return why each group gets no new ones. `NodeGroupReason.Code`, 0 = it
     may. int32[G]. A group at its maximum may get some once others of its nodes have gone.
     """
-    _count_grown(request, limits)
+    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
+    if grown is not None:
+        decision: Any = grown.result
+        row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
+        for split in decision.splits:
+            limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
     reasons = limits.reasons.copy()
     reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)
     reasons[whole & (reasons == 0)] = NodeGroupReason.NOT_WHOLE
     late = overdue(request.snapshot, request.now_ns, request.round.settings.readiness)
-    reasons[(known.avoided | late) & (reasons == 0)] = NodeGroupReason.BACKED_OFF
+    reasons[(earlier.avoided | late) & (reasons == 0)] = NodeGroupReason.BACKED_OFF
     reasons[np.isnan(group_price) & (reasons == 0)] = NodeGroupReason.PRICE_UNKNOWN
     return reasons
 
 
-def _moved_pods(request: ReplacementRequest) -> Int64:
-    """Return the running pods that earlier decisions evict. int64."""
-    snapshot = request.snapshot
-    at = request.round.simulation.state.pod_node[: len(snapshot.pods.spec)]
-    found: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
-    return found
-
-
 def _movable(request: ReplacementRequest, surveyed: PodSurvey) -> MovablePods:
-    """Return the pods to move, placeholders included. O(P)."""
     this, facts = request.round, surveyed.facts
     placeholders = this.simulation.state.pod_node[-len(this.placeholders) :] if this.placeholders else np.zeros(0)
     offsets, pods = surveyed.moving(surveyed.needs_place, placeholders.astype(np.int32))
@@ -251,13 +304,12 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     has = blocking_pod >= 0
     blocking_reason = np.zeros(len(has), np.uint8)
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
-    kept, protected = _protected(context, surveyed)
-    limits = context.node_limits
+    undisturbed, protected = _protected(context, surveyed)
     findings = NodeFindings(
         leaving=request.leaving | ~context.there,
         unready=~request.ready,
         has_pods=context.pods.evictions > 0,
-        below_minimum=np.any((limits.amount > 0) & (limits.amount > limits.amount_left), axis=1),
+        below_minimum=below_minimum(context.node_limits),
         blocked=has,
         reserved=_received(context),
         whole=np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[snapshot.nodes.group],
@@ -270,20 +322,12 @@ def _verdicts(context: ReplacementContext, surveyed: PodSurvey, codes: UInt8) ->
     limit[(unremovable == UnremovableReason.BLOCKED_BY_POD) & by_budget] = ReplacementLimit.NOT_ENOUGH_PDB
     for mask, code in (
         (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN),
-        (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT),
-        (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK),
+        (undisturbed & ~has, ReplacementLimit.DO_NOT_DISRUPT),
+        (context.earlier.paid_back, ReplacementLimit.NOT_PAID_BACK),
         (_young(context), ReplacementLimit.TOO_YOUNG),
     ):
         limit[mask & (limit == 0)] = code
     return NodeVerdicts(limit, unremovable, np.where(has, blocking_pod, protected), blocking_reason)
-
-
-def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
-    """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
-    node, found = request.snapshot.pods.node, np.zeros(len(is_left), bool)
-    at = request.round.simulation.state.pod_node[: len(node)]
-    found[at[(node >= 0) & (at >= 0) & (at < len(is_left)) & ~take_or(is_left, node, True)]] = True
-    return found
 
 
 def _received(context: ReplacementContext) -> Bool:
@@ -291,11 +335,11 @@ def _received(context: ReplacementContext) -> Bool:
     that start for some. bool[N]."""
     request = context.request
     this, snapshot, count = request.round, request.snapshot, len(context.request.leaving)
-    at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
-    is_moved = at[:known] != snapshot.pods.node
+    at, pod_count = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
+    is_moved = at[:pod_count] != snapshot.pods.node
     by_scale_down = ~take_or(context.there | context.request.leaving, snapshot.pods.node, True)
-    moved = at[:known][is_moved & ~by_scale_down]
-    evicted = at[known : known + len(this.evictions)]
+    moved = at[:pod_count][is_moved & ~by_scale_down]
+    evicted = at[pod_count : pod_count + len(this.evictions)]
     received = starting_for_pods(this)
     for nodes in (moved, evicted):
         received[nodes[(nodes >= 0) & (nodes < count)]] = True

@@ -2,13 +2,10 @@
 
 Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
 simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
-another node. A wave that is adopted stays in the simulation, and the next one is searched there. A node that has
-received a pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the
-first wave, which so can begin at once, unless nothing else saves. Work is counted (`SearchBudgets.replacement_work`),
-and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
-
-The sets of nodes with which the search for a wave begins, and the nodes that it tries in exchange. Candidates are
-ordered by what a node costs above the worth of room for its pods. Pure.
+another node. An adopted wave stays in the simulation, and the next one is searched there. A node that has received a
+pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the first wave,
+which so can begin at once, unless nothing else saves. Deterministic: ties go to the earlier set. Raises
+MoveLogFullError.
 """
 
 from collections.abc import Iterator
@@ -21,9 +18,11 @@ from trimtab.planner.drainability.limits import admits, admitted
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.model.tuning import (
     CLEAR_SHARES,
+    EARLY_PREFERENCE,
     EXCHANGE_POOL,
     FOLLOWED_NEW_NODES,
     KEEPING_WORK,
+    LOST_ROOM,
     MOST_SUBSETS,
     REPAIRS,
     SET_SIZES,
@@ -36,20 +35,23 @@ from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound, needed_groups
 from trimtab.planner.replacement.judge import (
-    GREEDY,
+    LIMIT_OF,
     JudgedWave,
     Scale,
+    SpotNodes,
     Value,
     Wave,
+    breaks_spot_rules,
     broken_limit,
     is_better,
+    limits_of_wave,
     value_of,
     worth,
 )
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.target import Target
 from trimtab.planner.replacement.trial import (
     Bench,
+    Target,
     Trial,
     pairs_alike,
     replay,
@@ -57,7 +59,6 @@ from trimtab.planner.replacement.trial import (
     simulation_nodes,
     with_node_kept,
 )
-from trimtab.planner.replacement.wave_limits import LIMIT_OF, SpotNodes, breaks_spot_rules, limits_of_wave
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -76,18 +77,18 @@ class CandidateSets:
         surplus: Float64,
         use: Float64,
         limits: NodeLimits,
-        most: int,
+        limit: int,
     ) -> None:
         self._context, self._nodes, self._surplus, self._use = context, nodes, surplus, use
-        self._limits, self._most = limits, most
+        self._limits, self._most = limits, limit
         self._first = self._ordered()
-        of_orders = [admitted(limits, order, most) for order in self._first]
+        of_orders = [admitted(limits, order, limit) for order in self._first]
         self.whole = [nodes for nodes, _ in of_orders]
         self.hit = {int(LIMIT_OF[reason]) for _, refused in of_orders for reason in refused.tolist()}
 
     def seeds(self) -> Iterator[Int32]:
         """Yield sets of nodes to try, ascending each."""
-        most, nodes = self._most, self._nodes
+        limit, nodes = self._most, self._nodes
         for chosen in self.whole[:1]:
             yield np.sort(chosen)
             excess = self._surplus[chosen] / self._context.price[chosen]
@@ -97,7 +98,7 @@ class CandidateSets:
         if len(nodes) <= MOST_SUBSETS:
             for bits in range(1, 1 << len(nodes)):
                 some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
-                if len(some) <= most and admits(self._limits, some):
+                if len(some) <= limit and admits(self._limits, some):
                     yield some
             return
         for size in SET_SIZES:
@@ -107,18 +108,17 @@ class CandidateSets:
 
     def pool(self, leaving: Int32) -> Int32:
         """Return other candidates to try, the most promising first. int32."""
-        found: list[int] = []
+        pool: list[int] = []
         there = set(leaving.tolist())
         for at in range(EXCHANGE_POOL):
             for order in self._first[:3]:
                 node = int(order[at]) if at < len(order) else -1
                 if node >= 0 and node not in there:
-                    found.append(node)
+                    pool.append(node)
                     there.add(node)
-        return np.array(found[:EXCHANGE_POOL], np.int32)
+        return np.array(pool[:EXCHANGE_POOL], np.int32)
 
     def _ordered(self) -> list[Int32]:
-        """Return the candidates in several orders, most promising first. int32 each."""
         nodes, context = self._nodes, self._context
         surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
         per_cost = surplus / (1.0 + cost)
@@ -126,12 +126,12 @@ class CandidateSets:
         by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
         by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
         group = context.request.snapshot.nodes.group
-        found = [by_surplus, by_cost, by_use]
+        orders = [by_surplus, by_cost, by_use]
         mean = [
-            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
+            (-float(self._surplus[by_surplus[group[by_surplus] == row]].mean()), row) for row in np.unique(group[nodes])
         ]
-        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
-        return found
+        orders += [by_surplus[group[by_surplus] == row] for _, row in sorted(mean)[:8]]
+        return orders
 
 
 LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
@@ -142,7 +142,7 @@ MOST_DISRUPTIONS: Final = 1 << 32
 
 class ReplacementWaves:
     """The search for one wave after the other. waves : those adopted; target : what they follow; scale : how large a
-    wave may be; way : how it follows the target; is_after_scale_down : whether the first wave may begin after it."""
+    wave may be; is_after_scale_down : whether the first wave may begin after it."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
         self.context, self.bound = context, bound
@@ -158,7 +158,6 @@ class ReplacementWaves:
         self.one_wave = Scale(settings.max_leaving_nodes, settings.max_surge_nodes, 1)
         self.scale = self.one_wave
         self.target: Target | None = None
-        self.way = GREEDY
         self.is_after_scale_down = False
         self._work = request.settings.search.replacement_work
         self._wave_work = self._wave_trials = 0
@@ -207,13 +206,13 @@ class ReplacementWaves:
         """Return the best wave found, None if none saves."""
         self._start_wave()
         best: JudgedWave | None = None
-        seen = set[bytes]()
+        tried_sets = set[bytes]()
         for leaving in self._sets.seeds():
             if not self._may_go_on():
                 break
-            best = self._better(best, leaving, seen)
+            best = self._better(best, leaving, tried_sets)
         while best is not None and self._may_go_on():
-            improved = self._improved(best, seen)
+            improved = self._improved(best, tried_sets)
             if improved is None:
                 break
             best = improved
@@ -249,7 +248,6 @@ class ReplacementWaves:
         return broken or breaks_spot_rules(self.spots, trial.leaving, trial.group_of)
 
     def _start_wave(self) -> None:
-        """Lay out what the trials of the next wave share."""
         context = self.context
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self.waves)
@@ -284,20 +282,18 @@ class ReplacementWaves:
 
     def is_one_wave(self, wave: Wave) -> bool:
         """Return whether a set that was found for all waves keeps the limits of one that can begin at once."""
-        leaving, new, one = wave.trial.leaving, wave.trial.group_of, self.one_wave
+        leaving, new, scale = wave.trial.leaving, wave.trial.group_of, self.one_wave
         if self.context.takes_pods[leaving].any():
             return False
-        if len(leaving) > one.most_leaving or len(new) > one.most_new:
+        if len(leaving) > scale.most_leaving or len(new) > scale.most_new:
             return False
         growth = self.context.limits.after(self._added, self._removed)
         return growth.admit(self._counts(new)) and admits(self._limits_of_wave(), leaving)
 
     def _counts(self, group_of: tuple[int, ...]) -> Int64:
-        """Return how many nodes each group gets. int64[G]."""
         return np.bincount(np.array(group_of, np.int64), minlength=len(self._added)).astype(np.int64)
 
     def _limits_of_wave(self) -> NodeLimits:
-        """Return the limits on the nodes that leave, as the waves so far leave them."""
         context = self.context
         first = context.budgets_later if self.waves else context.budgets_now
         disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
@@ -331,12 +327,12 @@ class ReplacementWaves:
             self.rank,
         )
 
-    def _better(self, best: JudgedWave | None, leaving: Int32, seen: set[bytes]) -> JudgedWave | None:
+    def _better(self, best: JudgedWave | None, leaving: Int32, tried_sets: set[bytes]) -> JudgedWave | None:
         """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
         for _ in range(REPAIRS):
-            if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
+            if not len(leaving) or leaving.tobytes() in tried_sets or not self._may_go_on():
                 return best
-            seen.add(leaving.tobytes())
+            tried_sets.add(leaving.tobytes())
             judged, stuck = self._try(leaving)
             if judged is not None:
                 return judged if best is None or is_better(judged, best) else best
@@ -363,7 +359,6 @@ class ReplacementWaves:
         return tries[-1]
 
     def _judged(self, leaving: Int32, target: Target | None) -> tuple[JudgedWave | None, Int32]:
-        """Try a set of nodes with the pods on nodes that stay or new ones."""
         context = self.context
         trial = run_trial(self._bench, leaving, self._allowed, target)
         if len(trial.stuck):
@@ -390,38 +385,37 @@ class ReplacementWaves:
         preference for what is saved early. Pods that are not where the target has one of their class take room of
         others, which costs something."""
         context, state = self.context, self.packer.simulation.state
-        way = self.way
         node = simulation_nodes(self._bench, trial)
         opened = target.opened(trial.of_target, self._bench.spare_nodes[: len(trial.of_target)])
         pod_class = state.pod_class[trial.pods]
-        kept, elsewhere = opened.in_place(pod_class, node)
+        in_place, elsewhere = opened.in_place(pod_class, node)
         moved = total(self.bound.pod_value[pod_class])
         rest = np.flatnonzero(target.leaving)
         rest = rest[~np.isin(rest, trial.leaving) & ~np.isin(rest, self._gone)]
         waves_left = context.request.settings.max_waves - len(self.waves) - 1
         share = min(1.0, waves_left * self.one_wave.most_leaving / max(len(rest), 1))
-        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - way.mismatch) * elsewhere
-        lost = way.mismatch * max(moved - kept - elsewhere, 0.0)
-        return (1 + way.early) * rank + share * later - lost
+        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - LOST_ROOM) * elsewhere
+        lost = LOST_ROOM * max(moved - in_place - elsewhere, 0.0)
+        return (1 + EARLY_PREFERENCE) * rank + share * later - lost
 
-    def _improved(self, best: JudgedWave, seen: set[bytes]) -> JudgedWave | None:
+    def _improved(self, best: JudgedWave, tried_sets: set[bytes]) -> JudgedWave | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
         before, leaving = best, best.trial.leaving
-        most = self.scale.most_leaving
+        limit = self.scale.most_leaving
         pool = self._sets.pool(leaving)
         order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
         for node in order.tolist():
-            best = self._better(best, leaving[leaving != node], seen) or best
-        for node in pool.tolist() if len(leaving) < most else ():
+            best = self._better(best, leaving[leaving != node], tried_sets) or best
+        for node in pool.tolist() if len(leaving) < limit else ():
             more = np.sort(np.append(leaving, np.int32(node)))
             if admits(self._limits, more):
-                best = self._better(best, more, seen) or best
+                best = self._better(best, more, tried_sets) or best
         if best is before:
             for node in pool[: EXCHANGE_POOL // 3].tolist():
                 for other in order[:4].tolist():
                     swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
                     if admits(self._limits, swapped):
-                        best = self._better(best, swapped, seen) or best
+                        best = self._better(best, swapped, tried_sets) or best
         return best if best is not before else None
 
     def adopt(self, wave: Wave) -> None:
@@ -443,7 +437,6 @@ class ReplacementWaves:
         self.adopt(wave._replace(start=current_mark(self.packer.simulation.state)))
 
     def _count(self, wave: Wave) -> None:
-        """Count a wave of the plan."""
         np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
         np.add.at(self._removed, self.context.request.snapshot.nodes.group[wave.trial.leaving], 1)
         self._gone = np.concatenate([self._gone, wave.trial.leaving])

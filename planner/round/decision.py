@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
-from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare, active_budgets, spare
+from trimtab.planner.drainability.limits import NodeBudgets, Spare, active_budgets, spare
 from trimtab.planner.facts.readiness import unhealthy
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.settings import ScaleDownSettings, ScaleUpSettings
@@ -66,11 +66,11 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
         """Limits of the request, on time and memory."""
         return self.round.work.limits
 
-    def spare(self) -> Spare:
-        """Return the headroom above minimums, of the whole cluster."""
-        return spare(self.snapshot, self.round.settings.limits, self.leaving)
+    def spare(self, leaving: Bool) -> Spare:
+        """Return the headroom above minimums, of the whole cluster without some nodes : bool[N]."""
+        return spare(self.snapshot, self.round.settings.limits, leaving)
 
-    def node_budgets(self, budgets: Iterable[NodeDisruptionBudget], is_empty: Bool) -> list[ActiveNodeBudget]:
+    def node_budgets(self, budgets: Iterable[NodeDisruptionBudget], is_empty: Bool) -> NodeBudgets:
         """Return the budgets for nodes that hold now: nodes that are being deleted or not ready count already. is_empty
         : bool[N], the node leaves without pods to move."""
         return active_budgets(self.snapshot, budgets, is_empty, self.leaving | ~self.ready, self.now_ns)
@@ -112,14 +112,6 @@ class NodeChange(NamedTuple):
 NO_CHANGE: Final = NodeChange(np.zeros(0, np.int32))
 
 
-def _nothing() -> None:
-    """Leave the simulation unchanged."""
-
-
-def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Say nothing of nodes."""
-
-
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
@@ -132,12 +124,12 @@ class Decided(NamedTuple):
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
-    finish: Callable[[], None] = _nothing
+    finish: Callable[[], None] = lambda: None
     figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
     change: NodeChange = NO_CHANGE
-    judge: Callable[[Sequence[pb.NodeVerdict]], None] = _no_verdict
+    judge: Callable[[Sequence[pb.NodeVerdict]], None] = lambda verdicts: None  # noqa: ARG005
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.pod_columns import DrainFacts, PodDrainColumns, facts_of
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.facts.node_limits import consolidation_of_nodes
+from trimtab.planner.facts.kernels.membership import group_by_node
+from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.decision import DecisionRequest
@@ -32,8 +32,8 @@ class MovingPods(NamedTuple):
 
     def of(self, nodes: Int32 | Int64) -> Int32:
         """Return the pods of some nodes, node by node. int32."""
-        found: Int32 = self.pods[entries_of(self.offsets, nodes)]
-        return found
+        moving: Int32 = self.pods[entries_of(self.offsets, nodes)]
+        return moving
 
 
 class PodSurvey(NamedTuple):
@@ -83,16 +83,16 @@ class PodSurvey(NamedTuple):
 
     def nodes_with(self, mask: Bool) -> Bool:
         """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
-        found = np.zeros(self.node_count, bool)
-        found[self.at[mask & (self.at >= 0)]] = True
-        return found
+        has = np.zeros(self.node_count, bool)
+        has[self.at[mask & (self.at >= 0)]] = True
+        return has
 
     def first_on_nodes(self, mask: Bool) -> Int32:
         """Return the first pod of each node for which the mask : bool[P] is true. int32[N], -1 = none."""
         rows = np.flatnonzero(mask & (self.at >= 0))[::-1]
-        found = np.full(self.node_count, -1, np.int32)
-        found[self.at[rows]] = rows
-        return found
+        first = np.full(self.node_count, -1, np.int32)
+        first[self.at[rows]] = rows
+        return first
 
 
 def survey_pods(request: DecisionRequest, settings: ScaleDownSettings, at: Int32) -> PodSurvey:  # type: ignore[type-arg]
@@ -150,34 +150,36 @@ class NodeFindings(NamedTuple):
     """Some pod has to complete first."""
 
 
-def node_reasons(snapshot: Snapshot, settings: ScaleDownSettings, found: NodeFindings) -> UInt8:
+def node_reasons(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings) -> UInt8:
     """Return why each node may not go, an `UnremovableReason.Code`, 0 = it may. uint8[N]; O(N). The first that applies
     is the reason: in upstream's order, then our own, which avoid simulations that cannot succeed."""
     result = np.zeros(len(snapshot.nodes.name), np.uint8)
-    for mask, reason in _checks(snapshot, settings, found):
+    for mask, reason in _checks(snapshot, settings, findings):
         if mask is not None:
             np.copyto(result, np.uint8(reason), where=mask & (result == 0))
     return result
 
 
-def _checks(snapshot: Snapshot, settings: ScaleDownSettings, found: NodeFindings) -> Iterator[tuple[Bool | None, int]]:
+def _checks(
+    snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings
+) -> Iterator[tuple[Bool | None, int]]:
     nodes = snapshot.nodes
-    consolidation = consolidation_of_nodes(snapshot, settings)
-    yield found.recent, Reason.RECENTLY_UNREMOVABLE
-    yield found.leaving, Reason.CURRENTLY_BEING_DELETED
+    consolidation = of_nodes(snapshot, settings, lambda group: int(group.consolidation))
+    yield findings.recent, Reason.RECENTLY_UNREMOVABLE
+    yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
     yield nodes.scale_down_disabled, Reason.SCALE_DOWN_DISABLED_ANNOTATION
-    yield found.protected, Reason.DO_NOT_DISRUPT_ANNOTATION
+    yield findings.protected, Reason.DO_NOT_DISRUPT_ANNOTATION
     yield nodes.group < 0, Reason.NOT_AUTOSCALED
-    yield found.cooling, Reason.IN_COOLDOWN
-    yield found.unmeasured, Reason.UNEXPECTED_ERROR
-    yield None if settings.unready_enabled else found.unready, Reason.SCALE_DOWN_UNREADY_DISABLED
+    yield findings.cooling, Reason.IN_COOLDOWN
+    yield findings.unmeasured, Reason.UNEXPECTED_ERROR
+    yield None if settings.unready_enabled else findings.unready, Reason.SCALE_DOWN_UNREADY_DISABLED
     yield consolidation == Consolidation.NEVER, Reason.NOT_CONSOLIDATED
-    yield (consolidation == Consolidation.WHEN_EMPTY) & found.has_pods, Reason.NOT_EMPTY
-    yield found.closed, Reason.DISRUPTION_BUDGET
-    yield found.used, Reason.NOT_UNDERUTILIZED
-    yield found.whole, Reason.ATOMIC_SCALE_DOWN_FAILED
-    yield found.group_at_minimum, Reason.NODE_GROUP_MIN_SIZE_REACHED
-    yield found.below_minimum, Reason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
-    yield found.blocked, Reason.BLOCKED_BY_POD
-    yield found.waits, Reason.BLOCKED_BY_ON_COMPLETION_POD
-    yield found.reserved, Reason.RESERVED_FOR_PENDING_PODS
+    yield (consolidation == Consolidation.WHEN_EMPTY) & findings.has_pods, Reason.NOT_EMPTY
+    yield findings.closed, Reason.DISRUPTION_BUDGET
+    yield findings.used, Reason.NOT_UNDERUTILIZED
+    yield findings.whole, Reason.ATOMIC_SCALE_DOWN_FAILED
+    yield findings.group_at_minimum, Reason.NODE_GROUP_MIN_SIZE_REACHED
+    yield findings.below_minimum, Reason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
+    yield findings.blocked, Reason.BLOCKED_BY_POD
+    yield findings.waits, Reason.BLOCKED_BY_ON_COMPLETION_POD
+    yield findings.reserved, Reason.RESERVED_FOR_PENDING_PODS

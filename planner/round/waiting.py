@@ -3,18 +3,17 @@ nodes that were ordered for such pods and may be of no use: those that came sinc
 is planned.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.planner.facts.gangs import Gang, gangs_of
+from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.facts.readiness import may_start
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
-from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -26,7 +25,8 @@ def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", pending:
     """
     gangs = gangs_of(this.snapshot, this.work.cache)
     if gangs:
-        pending = pending[~np.isin(pending, _placed_elsewhere(gangs))]
+        elsewhere = [gang.pending for gang in gangs if gang.held or gang.topology_key]
+        pending = pending[~np.isin(pending, np.concatenate([pending[:0], *elsewhere]))]
     simulation, settings = this.simulation, this.settings
     moving = pods_to_move(this.snapshot, this.leaving, settings.expendable_priority)
     close_leaving(simulation, this.leaving, moving)
@@ -36,22 +36,11 @@ def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", pending:
         return
     where = places(simulation, this.ready & ~this.leaving, this.growth_of(code).upcoming)
     place_waiting(simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
-    _take_off_broken(simulation.state, gangs)
-
-
-def _placed_elsewhere(gangs: Sequence[Gang]) -> Int32:
-    """Return the pods that the scheduler holds with their gangs, and those that a domain binds. int32."""
-    found = [gang.pending for gang in gangs if gang.held or gang.topology_key]
-    return np.concatenate([np.zeros(0, np.int32), *found])
-
-
-def _take_off_broken(state: SimulationState, gangs: Sequence[Gang]) -> None:
-    """Remove the pods of gangs that do not have places for their minimum from their nodes."""
     for gang in gangs:
-        placed = gang.pending[state.pod_node[gang.pending] != NO_NODE]
+        placed = gang.pending[simulation.state.pod_node[gang.pending] != NO_NODE]
         if gang.is_bound_together and 0 < len(placed) < gang.need:
             for pod in placed.tolist():
-                remove(state, pod)
+                remove(simulation.state, pod)
 
 
 @dataclass(frozen=True)
@@ -110,12 +99,12 @@ class UnusedNodes:
         if order.node_group not in self._group_at:
             return False
         group, nodes = self._group_at[order.node_group], self._snapshot.nodes
-        most = min(order.count, self._above_min[group])
+        limit = min(order.count, self._above_min[group])
         since = (nodes.group == group) & (nodes.created_ns >= order.order_time.seconds * SECOND_NS)
-        here = np.flatnonzero(since & ~self._in_use[: len(nodes.name)])[:most]
+        here = np.flatnonzero(since & ~self._in_use[: len(nodes.name)])[:limit]
         is_known = group + 1 < len(self._growth.upcoming_offsets) and order.node_group not in self._growing
         coming = self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
-        coming = coming[~self._in_use[coming]][: most - len(here)]
+        coming = coming[~self._in_use[coming]][: limit - len(here)]
         self._in_use[here] = self._in_use[coming] = True
         self._above_min[group] -= len(here) + len(coming)
         for release in releases:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
+from trimtab.planner.scale_down.kernels.order import write_sorted_uids
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -101,7 +101,6 @@ def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: U
 
 
 def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> None:
-    """Write the destination of each pod to move, node by node."""
     if not len(unneeded.pods):
         return
     source = np.repeat(unneeded.nodes, np.diff(unneeded.bounds))
@@ -115,12 +114,12 @@ def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> No
 def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
     """Return for each node 16 hexadecimal digits, a digest over the sorted uids of its pods to move."""
     uids = snapshot.pods.uid
-    most = int(np.diff(unneeded.bounds).max(initial=0))
+    longest = int(np.diff(unneeded.bounds).max(initial=0))
     moved = unneeded.pods
     size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
     out = np.empty(size, np.uint8)
     ends = np.zeros(len(unneeded.nodes), np.int64)
-    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
+    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((longest, 2), np.int64), out, ends)
     written = out.data
     return [hashlib.sha256(written[first:last]).hexdigest()[:16] for first, last in pairwise([0, *ends.tolist()])]
 
@@ -161,7 +160,6 @@ def _judge_unneeded(verdicts: Sequence[pb.NodeVerdict], unneeded: Unneeded, ends
 
 
 def _times(time_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the seconds and the nanoseconds of times."""
     return time_ns // SECOND_NS, time_ns % SECOND_NS
 
 

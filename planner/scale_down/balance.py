@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.similarity import Parts
-from trimtab.planner.scale_down.kernels.balance import level_order
+from trimtab.planner.scale_down.kernels.order import level_order
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Balance(NamedTuple):
-    """parts : the parts to balance; most : the number of nodes by which similar parts may differ, 0 = no limit."""
+    """parts : the parts to balance; limit : the number of nodes by which similar parts may differ, 0 = no limit."""
 
     parts: Parts
-    most: int
+    limit: int
 
 
 def level(balance: Balance, nodes: Int32, gone: Int32) -> Int32:
@@ -61,19 +61,18 @@ def uneven(balance: Balance, nodes: Int32) -> Bool:
     The least preferred ones of a part stay first. O(U · parts) in the worst case.
     """
     stays = np.zeros(len(nodes), bool)
-    if balance.most == 0:
+    if balance.limit == 0:
         return stays
     parts = balance.parts
     while True:
         group_size, zone_size = _sizes(parts, nodes[~stays])
-        kept = _keep_back(nodes, stays, parts.group, _lacking(parts.group_kind, group_size, balance.most))
-        kept += _keep_back(nodes, stays, parts.zone, _lacking(parts.zone_kind, zone_size, balance.most))
-        if kept == 0:
+        held_back = _keep_back(nodes, stays, parts.group, _lacking(parts.group_kind, group_size, balance.limit))
+        held_back += _keep_back(nodes, stays, parts.zone, _lacking(parts.zone_kind, zone_size, balance.limit))
+        if held_back == 0:
             return stays
 
 
 def _sizes(parts: Parts, gone: Int32) -> tuple[Int64, Int64]:
-    """Return the sizes of groups and zones without some nodes."""
     group, zone = parts.group[gone], parts.zone[gone]
     return (
         parts.group_size - np.bincount(group[group >= 0], minlength=len(parts.group_size)),
@@ -81,21 +80,21 @@ def _sizes(parts: Parts, gone: Int32) -> tuple[Int64, Int64]:
     )
 
 
-def _lacking(kind: Int32, size: Int64, most: int) -> Int64:
+def _lacking(kind: Int32, size: Int64, limit: int) -> Int64:
     """Return by part how many nodes it lacks to be within the limit, compared with the largest of its kind. int64, <= 0
     = none.
     """
     largest = np.zeros(int(kind.max(initial=-1)) + 2, np.int64)
     np.maximum.at(largest, kind, size)
-    lacking: Int64 = np.where(kind >= 0, largest[kind] - most - size, 0)
+    lacking: Int64 = np.where(kind >= 0, largest[kind] - limit - size, 0)
     return lacking
 
 
 def _keep_back(nodes: Int32, stays: Bool, part: Int32, lacking: Int64) -> int:
     """Mark in `stays` the least preferred nodes of each part that lacks some; return how many."""
     count = 0
-    for one in np.flatnonzero(lacking > 0).tolist():
-        held = np.flatnonzero((part[nodes] == one) & ~stays)[-int(lacking[one]) :]
+    for row in np.flatnonzero(lacking > 0).tolist():
+        held = np.flatnonzero((part[nodes] == row) & ~stays)[-int(lacking[row]) :]
         stays[held] = True
         count += len(held)
     return count

@@ -16,12 +16,11 @@ import msgspec
 import numpy as np
 
 from trimtab.planner.drainability import rules
+from trimtab.planner.drainability.limits import NodeBudgets, Spare
 from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts.gangs import gangs_of
-from trimtab.planner.facts.node_limits import ActiveNodeBudget, Spare
-from trimtab.planner.facts.nodes import eviction_costs
+from trimtab.planner.facts.nodes import NodeUse, Utilization, eviction_costs, measure
 from trimtab.planner.facts.similarity import divide
-from trimtab.planner.facts.utilization import NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo, RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
@@ -48,7 +47,7 @@ class NodeContext(NamedTuple):
     eviction_cost: Float64
     spare: Spare
     has_pods: Bool
-    budgets: list[ActiveNodeBudget]
+    budgets: NodeBudgets
 
 
 class Cooldown(NamedTuple):
@@ -113,7 +112,9 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
         pending=_pending(request, pods.ignored),
         unhealthy=request.unhealthy(request.settings),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
-        balance=_balance(request),
+        balance=Balance(divide(snapshot, request.leaving, general.similarity), general.max_balance_difference)
+        if settings.balance
+        else None,
         basis=basis(snapshot, settings, general),
         slack=_slack(request, previous, pods.columns),
     )
@@ -129,12 +130,11 @@ def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
     placed = request.round.simulation.state.pod_node[pending] >= 0
     was_asked = pb.Decision.SCALE_UP in request.round.decided
     waits = [gang.pending for gang in gangs if gang.held or (gang.is_bound_together and was_asked)]
-    found: Int32 = pending[placed | ~np.isin(pending, np.concatenate([pending[:0], *waits]))]
-    return found
+    with_room: Int32 = pending[placed | ~np.isin(pending, np.concatenate([pending[:0], *waits]))]
+    return with_room
 
 
 def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
-    """Measure the nodes. Ignored pods do not count as use."""
     snapshot, general, facts = request.snapshot, request.round.settings, pods.facts
     has_pods = pods.nodes_with(pods.needs_place)
     uncounted = pods.ignored | rules.is_long_terminating(pods.columns)
@@ -142,7 +142,7 @@ def _nodes(request: ScaleDownRequest, pods: PodSurvey) -> NodeContext:
         utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
-        spare=request.spare(),
+        spare=request.spare(request.leaving),
         has_pods=has_pods,
         budgets=request.node_budgets(general.disruption_budgets, ~has_pods),
     )
@@ -157,17 +157,8 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, columns: PodDrainC
     node = simulation.state.pod_node[-count:]
     lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
-    found = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
-    return found._replace(undone=judged(previous.undone, found, request.now_ns))
-
-
-def _balance(request: ScaleDownRequest) -> Balance | None:
-    """Return what has to stay balanced, if a setting requires it."""
-    settings = request.settings
-    if not settings.balance:
-        return None
-    general = request.round.settings
-    return Balance(divide(request.snapshot, request.leaving, general.similarity), general.max_balance_difference)
+    slack = Slack(lacking, bool(request.leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
+    return slack._replace(undone=judged(previous.undone, slack, request.now_ns))
 
 
 def cooldown(groups: tuple[NodeGroupInfo, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:
@@ -186,13 +177,13 @@ def _longest(group: NodeGroupInfo, settings: ScaleDownSettings, now_ns: int) -> 
         (group.last_deletion_ns, settings.delay_after_delete_ns, "lost a node"),
         (group.last_failure_ns, settings.delay_after_failure_ns, "failed to lose a node"),
     )
-    found = [
+    waits = [
         (since_ns + delay_ns - now_ns, f"node group {group.id} {what} {_seconds(now_ns - since_ns)} ago; "
                 f"no node is removed for {_seconds(delay_ns)} after that")
         for since_ns, delay_ns, what in reasons
         if since_ns > 0 and since_ns + delay_ns > now_ns
     ]  # fmt: skip
-    return max(found, default=(0, ""), key=lambda wait: wait[0])
+    return max(waits, default=(0, ""), key=lambda wait: wait[0])
 
 
 def _seconds(span_ns: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.utilization import is_used
+from trimtab.planner.facts.nodes import is_used
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings, resolve_scale_down
 from trimtab.planner.placement.waiting import take_out
 from trimtab.planner.round.decision import Decided, Decision, NodeChange, Summary
@@ -30,7 +30,7 @@ from trimtab.planner.scale_down.answer import (
 )
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.loop import ScaleDownPlan, make_plan
-from trimtab.planner.scale_down.removal import Removal, room_left, since
+from trimtab.planner.scale_down.removal import Removal, since
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import name_of, names_of
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
@@ -73,19 +73,18 @@ def why_waiting(
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
     delayed = context.request.snapshot.nodes.deletion_delayed
-    found = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
-    found |= {node: texts[reason] for node, reason in rows if reason in texts}
+    why = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
+    why |= {node: texts[reason] for node, reason in rows if reason in texts}
     other = Reason.NOT_UNNEEDED_OTHER_REASON
     together = {node for node, reason in rows if reason == other and gangs.of_node[node] >= 0}
-    found |= dict.fromkeys(together, WHOLE_GANG)
+    why |= dict.fromkeys(together, WHOLE_GANG)
     waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
     if waiting:
-        found |= _awaited(context, codes, waiting)
-    return found
+        why |= _awaited(context, codes, waiting)
+    return why
 
 
 def _why_slack(context: ScaleDownContext, slack_dependent: SlackDependentNodes) -> str:
-    """Return the text on what slack waits for."""
     slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
@@ -94,28 +93,30 @@ def _why_slack(context: ScaleDownContext, slack_dependent: SlackDependentNodes) 
 
 
 def _awaited(context: ScaleDownContext, codes: UInt8, waiting: set[int]) -> dict[int, str]:
-    """Return by node the pods that have to complete first."""
     node_of = context.request.snapshot.pods.node
     pods: dict[int, list[int]] = {}
     for pod in np.flatnonzero((codes == outcome.WAIT) & (node_of >= 0)).tolist():
         pods.setdefault(int(node_of[pod]), []).append(pod)
-    return {node: _pods_text(context, pods[node]) for node in sorted(waiting)}
-
-
-def _pods_text(context: ScaleDownContext, pods: list[int]) -> str:
-    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"waits for pod {name_of(context, pods[0])}{more} to complete"
+    more = {node: f" and {len(here) - 1} more" if len(here) > 1 else "" for node, here in pods.items()}
+    return {
+        node: f"waits for pod {name_of(context, pods[node][0])}{more[node]} to complete" for node in sorted(waiting)
+    }
 
 
 def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
     """Add details on why nodes stay. reasons : uint8[N], 0 = the node does not stay."""
-    _put_recently_failed(context, reasons, texts)
-    most = context.request.round.settings.max_balance_difference
+    # Of nodes whose failed simulation is still valid, its result and how long ago it was.
+    failed = context.previous.failed
+    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
+    ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
+    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
+    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
+    limit = context.request.round.settings.max_balance_difference
     of_reason = {
         Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
         Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little per pod that would have to move",
         Reason.ATOMIC_SCALE_DOWN_FAILED: WHOLE,
-        Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
+        Reason.BALANCE: f"similar node groups and their zones may differ by {limit} at most",
     }
     for reason, text in of_reason.items():
         texts[reasons == reason] = text
@@ -125,15 +126,6 @@ def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts)
         texts[cooling[group == row]] = context.cooldown.groups[row]
 
 
-def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
-    """Add, for nodes whose failed simulation is still valid, its result and how long ago it was."""
-    failed = context.previous.failed
-    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    pairs = zip(failed.reason[rows].tolist(), ages_s.tolist(), strict=True)
-    texts[failed.node[rows]] = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs]
-
-
 Reason = reason_pb2.UnremovableReason
 Blocked = reason_pb2.BlockingPodReason
 Outcome = reason_pb2.ScaleDownResult
@@ -141,54 +133,54 @@ Outcome = reason_pb2.ScaleDownResult
 
 def not_tried(request: ScaleDownRequest) -> Decided:
     """Return the answer if scale-down is switched off: every node stays, and the state is unchanged."""
+
+    def judge(verdicts: Sequence[pb.NodeVerdict]) -> None:
+        for verdict in verdicts:
+            verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
+
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
-    return Decided(decision, request.state or pb.ScaleDownState(), judge=_judge_not_tried)
-
-
-def _judge_not_tried(verdicts: Sequence[pb.NodeVerdict]) -> None:
-    """Write that every node stays."""
-    for verdict in verdicts:
-        verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
+    return Decided(decision, request.state or pb.ScaleDownState(), judge=judge)
 
 
 def conclude(plan: ScaleDownPlan) -> Decided:
     """Assemble the answer and the next state. O(N + moved pods)."""
-    context, found, removal = plan.context, plan.result, plan.removal
+    context, result, removal = plan.context, plan.result, plan.removal
     unneeded = _unneeded(plan)
-    reasons = found.reasons
-    decision = pb.ScaleDownDecision(detail=found.search.trouble or context.unhealthy or context.cooldown.cluster)
+    reasons = result.reasons
+    decision = pb.ScaleDownDecision(detail=result.search.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
     add_unneeded(decision, request.snapshot, unneeded)
     staying = np.flatnonzero(reasons).astype(np.int32)
-    blocking = _blocking(context, found)
+    blocking = _blocking(context, result)
     details = np.full(len(reasons), "", object)
-    details[_numbers(found.explanation.details)] = list(found.explanation.details.values())
+    details[_numbers(result.explanation.details)] = list(result.explanation.details.values())
     put_why_staying(context, reasons, details)
-    remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
+    remaining = Staying(staying, reasons[staying], blocking, result.explanation.failed, details)
     names = request.snapshot.nodes.name
-    decision.delete_empty.extend(names[node] for node in removal.delete_empty)
-    decision.drain.extend(names[node] for node in removal.drain)
-    decision.result = _result(context, found, removal)
-    decision.evaluated = found.counts[0]
+    decision.delete_empty.extend(names[node] for node in removal.delete_empty.tolist())
+    decision.drain.extend(names[node] for node in removal.drain.tolist())
+    decision.result = _result(context, result, removal)
+    decision.evaluated = result.counts[0]
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
-    state = _state(context, found, blocking, len(removal.drain) > 0)
+    state = _state(context, result, blocking, len(removal.drain) > 0)
     verdicts = partial(
         write_verdicts,
         share=share,
         unneeded=unneeded,
         ends_ns=removal.ends_ns,
         staying=remaining,
-        blockers=_blockers(context, found),
+        blockers=_blockers(context, result),
     )
-    return Decided(
-        decision, state, context.notes, figures=_figures(found), change=_change(unneeded, found), judge=verdicts
-    )
+    _, remembered, searches = result.counts
+    tried = result.choice.tried if result.choice else 0
+    figures = {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
+    return Decided(decision, state, context.notes, figures=figures, change=_change(unneeded, result), judge=verdicts)
 
 
-def _change(unneeded: Unneeded, found: LoopResult) -> NodeChange:
+def _change(unneeded: Unneeded, result: LoopResult) -> NodeChange:
     """Return what the plan changes of the nodes, in all its waves."""
-    choice = found.choice
+    choice = result.choice
     if choice is None:
         return NodeChange(unneeded.nodes)
     objective = pb.Objective.MONEY if choice.by_money else pb.Objective.COUNT
@@ -207,40 +199,32 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
     return Summary(Outcome.Code.Name(decision.result), counts)
 
 
-def _figures(found: LoopResult) -> dict[str, int]:
-    """Return the figures of the search."""
-    _, remembered, searches = found.counts
-    tried = found.choice.tried if found.choice else 0
-    return {"remembered_places": remembered, "searched_places": searches, "plans_tried": tried}
-
-
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
-    context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
-    nodes = these.nodes
+    context, unneeded, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
+    nodes = unneeded.nodes
     gangs = whole_gangs(context)
-    waits = why_waiting(context, plan.result.search.codes, nodes, plan.removal, these.slack_dependent, gangs)
+    waits = why_waiting(context, plan.result.search.codes, nodes, plan.removal, unneeded.slack_dependent, gangs)
     return Unneeded(
-        nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination,
-        gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, waits,
+        nodes, plan.since_ns, not_now, unneeded.bounds, unneeded.pods, unneeded.destination,
+        gangs.shared(context.nodes.eviction_cost)[nodes], unneeded.wave, waits,
         gangs.keys(nodes) if len(gangs.size) else [],
     )  # fmt: skip
 
 
-def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
-    """Return by node the blocking pod and why it blocks."""
-    reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
+def _blocking(context: ScaleDownContext, result: LoopResult) -> Blocking:
+    reasons, stopping, failed = result.reasons, result.stopping, context.previous.failed
     pods, why = np.full(len(reasons), "", object), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     pods[failed.node[rows]] = [failed.blocking_pod[row] for row in rows.tolist()]
     why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     nodes = context.request.snapshot.pods.node[stopping]
     pods[nodes] = names_of(context, stopping)
-    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.search.codes[stopping].tolist()]
+    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in result.search.codes[stopping].tolist()]
     budgeted = context.pods.columns.budgeted
-    by_gang = {node: pod for node, pod in found.explanation.over_budget.items() if not budgeted[pod]}
-    by_budget = {node: pod for node, pod in found.explanation.over_budget.items() if budgeted[pod]}
+    by_gang = {node: pod for node, pod in result.explanation.over_budget.items() if not budgeted[pod]}
+    by_budget = {node: pod for node, pod in result.explanation.over_budget.items() if budgeted[pod]}
     for unplaceable, reason in (
-        (found.explanation.no_place, Blocked.NO_PLACE),
+        (result.explanation.no_place, Blocked.NO_PLACE),
         (by_budget, Blocked.NOT_ENOUGH_PDB),
         (by_gang, Blocked.GANG),
     ):
@@ -250,18 +234,18 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     return Blocking(pods, why)
 
 
-def _blockers(context: ScaleDownContext, found: LoopResult) -> dict[int, list[pb.BlockingPod]]:
+def _blockers(context: ScaleDownContext, result: LoopResult) -> dict[int, list[pb.BlockingPod]]:
     """Return all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
-    explained, codes = context.request.round.explained, found.search.codes
+    explained, codes = context.request.round.explained, result.search.codes
     if not len(explained):
         return {}
     snapshot, under = context.request.snapshot, context.pods.under
     pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
     exhausted = pdb.exhausted(under, context.pods.remaining, len(snapshot.budgets))
     every = rules.every_reason(of_rows(context.pods.columns.with_exhausted(exhausted), pods))
-    named = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
+    rows = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
     entries: dict[int, list[pb.BlockingPod]] = {node: [] for node in explained.tolist()}
-    for name, pod, reasons in named:
+    for name, pod, reasons in rows:
         first = outcome.blocking_reason(codes[pod])
         # A budget may have been used up by nodes being deleted, which its status does not show yet.
         more = [blocking_code(reason) for reason in reasons if reason != first]
@@ -271,57 +255,56 @@ def _blockers(context: ScaleDownContext, found: LoopResult) -> dict[int, list[pb
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:
-    """Return the nodes with an entry. int32."""
     return np.fromiter(by_node.keys(), np.int32, len(by_node))
 
 
 def _result(
-    context: ScaleDownContext, found: LoopResult, removal: Removal
+    context: ScaleDownContext, result: LoopResult, removal: Removal
 ) -> "reason_pb2.ScaleDownResult.Code.ValueType":
-    if found.choice is None:
+    if result.choice is None:
         return Outcome.SCALE_DOWN_ERROR
     if context.unhealthy:
         return Outcome.SCALE_DOWN_CLUSTER_UNHEALTHY
     if context.cooldown.cluster:
         return Outcome.SCALE_DOWN_IN_COOLDOWN
-    if removal.delete_empty or removal.drain:
+    if len(removal.delete_empty) or len(removal.drain):
         return Outcome.SCALE_DOWN_NODE_DELETE_STARTED
-    if room_left(context).total <= 0:
+    if removal.room.total <= 0:
         return Outcome.SCALE_DOWN_THROTTLED
-    if len(found.accepted) == 0:
+    if len(result.accepted) == 0:
         return Outcome.SCALE_DOWN_NO_CANDIDATES
     if context.request.leaving.any() or context.request.snapshot.deletions:
         return Outcome.SCALE_DOWN_IN_PROGRESS
     return Outcome.SCALE_DOWN_NO_NODE_DELETED
 
 
-def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, drains: bool) -> pb.ScaleDownState:
-    accepted, choice, moves = found.accepted, found.choice, found.moves
+def _state(context: ScaleDownContext, result: LoopResult, blocking: Blocking, drains: bool) -> pb.ScaleDownState:
+    accepted, choice, moves = result.accepted, result.choice, result.moves
     request, previous = context.request, context.previous
-    since_ns, is_first = since(context, accepted), found.wave == 1
+    since_ns, is_first = since(context, accepted), result.wave == 1
     used = is_used(request.snapshot, request.settings, context.nodes.utilization)
-    searched = choice and found.counts[2] and len(moves.destination)
-    kept = PreviousLoop(
+    searched = choice and result.counts[2] and len(moves.destination)
+    next_state = PreviousLoop(
         accepted[is_first],
         since_ns[is_first],
-        _failed(context, found, blocking),
+        _failed(context, result, blocking),
         previous.hint,
         int(moves.destination[-1]) if searched else previous.search_start,
         choice.drain_set.stopped_at if choice else previous.resume_at,
         choice.drain_set.options.order if choice else previous.order,
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
-        len(found.unneeded.slack_dependent.nodes),
+        len(result.unneeded.slack_dependent.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
-        LaterWaves(accepted[~is_first], since_ns[~is_first], found.wave[~is_first]),
+        LaterWaves(accepted[~is_first], since_ns[~is_first], result.wave[~is_first]),
         accepted[used[accepted]],
     )
-    return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
+    return remember(next_state, moves, request.snapshot.nodes.name, context.groups.digests)
 
 
-def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) -> FailedNodes:
+def _failed(context: ScaleDownContext, result: LoopResult, blocking: Blocking) -> FailedNodes:
     """Return the failed simulations for the state: earlier ones that are still valid, and those of this loop."""
-    request, old, reasons = context.request, context.previous.failed, found.reasons
+    request, old, reasons = context.request, context.previous.failed, result.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
     # A node that was not evaluated again because of a bound keeps its time: it comes after nodes never evaluated.
@@ -329,7 +312,7 @@ def _failed(context: ScaleDownContext, found: LoopResult, blocking: Blocking) ->
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
     # Among blocked nodes only those that the loop tried: outcomes of rules alone cost nothing to compute again.
-    blocked = (reasons == Reason.BLOCKED_BY_POD) & (found.search.reasons == 0)
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & (result.search.reasons == 0)
     now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]

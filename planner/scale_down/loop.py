@@ -1,12 +1,6 @@
-"""One loop of scale-down. Its steps, each a function:
-
-1. Survey the cluster before any pod is moved (`context.survey`).
-2. Place the pods of nodes being deleted, then the recently evicted ones (`search.displaced`).
-3. Find the nodes that are eligible (`round.survey`), with the disruption budgets that are left.
-4. Find the largest set of eligible nodes that can go together (`search`), and those that can go in later waves
-   (`search.waves`).
-5. Extract the result (`result`).
-6. Select which of these nodes go now (`selection.removal`).
+"""One loop of scale-down: the cluster is surveyed before any pod is moved, pods of nodes being deleted and recently
+evicted ones are placed, eligible nodes judged with the budgets that are left, the largest set of them that can go
+together searched, in waves, and those selected that go now.
 """
 
 from functools import cache, partial
@@ -16,13 +10,11 @@ import numpy as np
 
 from trimtab.planner.drainability import outcome
 from trimtab.planner.drainability.kernels.limits import NodeLimits
-from trimtab.planner.drainability.limits import node_limits
-from trimtab.planner.facts.node_limits import closed
-from trimtab.planner.facts.nodes import prices
-from trimtab.planner.facts.utilization import is_used
+from trimtab.planner.drainability.limits import below_minimum, node_limits
+from trimtab.planner.facts.nodes import is_used, prices
 from trimtab.planner.placement.kernels.search import Search
 from trimtab.planner.placement.waiting import unplaced
-from trimtab.planner.round.survey import MovingPods, NodeFindings, node_reasons
+from trimtab.planner.round.survey import NodeFindings, node_reasons
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, survey
 from trimtab.planner.scale_down.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.result import LoopResult, SearchResult, extract_result
@@ -42,6 +34,7 @@ from trimtab.planner.scale_down.search.fewer_placeholders import (
 )
 from trimtab.planner.scale_down.search.headroom import (
     CapacityUse,
+    NodeScores,
     capacity_use,
     own_places,
     with_own_places,
@@ -50,9 +43,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
     DrainProblem,
 )
-from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
-from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs, whole_size, without_parts
+from trimtab.planner.scale_down.whole_gangs import WholeGangs, complete_groups, whole_gangs, whole_sizes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
@@ -140,13 +132,6 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
     return LaterCandidates(np.concatenate([first, later.node[stays]]), wave, refilled)
 
 
-def _moving(context: ScaleDownContext) -> MovingPods:
-    """Return the pods to move. Placeholders move like pods of a controller."""
-    this, pods = context.request.round, context.pods
-    placeholders = this.simulation.state.pod_node[-len(this.placeholders) :] if this.placeholders else np.zeros(0)
-    return pods.moving(pods.needs_place & (pods.codes <= outcome.DRAIN_OK), placeholders.astype(np.int32))
-
-
 def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int32) -> DrainProblem:
     """Build the input of attempts. candidates : nodes that attempts may try, for the order of destinations.
 
@@ -155,18 +140,23 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
     snapshot, spare = context.request.snapshot, context.nodes.spare
     node_count, state = len(snapshot.nodes.name), simulation.state
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
-    moving = _moving(context)
+    this, pods = context.request.round, context.pods
+    # Placeholders move like pods of a controller.
+    held = state.pod_node[len(state.pod_node) - len(this.placeholders) :].astype(np.int32)
+    moving = pods.moving(pods.needs_place & (pods.codes <= outcome.DRAIN_OK), held)
+    # Candidates come last in the search for destinations, the most used first, because these are tried last.
+    last = candidates[np.lexsort((candidates, -context.nodes.utilization.share[candidates]))]
     return DrainProblem(
         offsets=moving.offsets,
         pods=moving.pods,
         hint=_extended(context.previous.hint, all_pods, -1),
         search=Search(
-            order=_search_order(context, candidates),
+            order=np.concatenate([_staying(context, candidates), last]).astype(np.int32),
             allowed=_extended(~context.request.leaving & context.request.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        limits=node_limits(snapshot, moving, context.pods.under, context.pods.remaining, spare, ()),
+        limits=node_limits(snapshot, moving, context.pods.under, context.pods.remaining, spare, None),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
         next_incoming=np.full(all_pods, -1, np.int32),
@@ -182,17 +172,7 @@ Column = TypeVar("Column", Int32, Bool)
 
 
 def _extended(column: Column, count: int, value: int) -> Column:
-    """Return a column with rows for virtual nodes or pods appended."""
     return np.concatenate([column, np.full(count - len(column), value, column.dtype)])
-
-
-def _search_order(context: ScaleDownContext, candidates: Int32) -> Int32:
-    """Return the nodes in search order for displaced pods. int32[N]. Candidates come last, the most used first, because
-    these are tried last.
-    """
-    share = context.nodes.utilization.share[candidates]
-    last = candidates[np.lexsort((candidates, -share))]
-    return np.concatenate([_staying(context, candidates), last]).astype(np.int32)
 
 
 def _staying(context: ScaleDownContext, candidates: Int32) -> Int32:
@@ -215,19 +195,22 @@ def _ineligible(context: ScaleDownContext, codes: UInt8) -> UInt8:
         leaving=request.leaving,
         unready=~request.ready | nodes.utilization.awaits_gpu,
         has_pods=nodes.has_pods,
-        below_minimum=spare.below_minimum(),
+        below_minimum=below_minimum(spare),
         blocked=pods.nodes_with(outcome.blocks(codes)),
         reserved=promised_nodes(context),
         recent=recent,
         protected=snapshot.nodes.do_not_disrupt,
         cooling=context.cooldown.of_nodes(snapshot.nodes.group) & ~of_no_use(request.round, every),
         unmeasured=np.isnan(nodes.utilization.share),
-        closed=closed(nodes.budgets, len(recent)),
+        closed=nodes.budgets.closed,
         used=is_used(snapshot, settings, nodes.utilization) & ~_filled(context),
         group_at_minimum=spare.group_left[spare.group] <= 0,
     )
     reasons = node_reasons(snapshot, settings, findings)
-    return without_parts(context, _without_small_savings(context, reasons))
+    reasons = _without_small_savings(context, reasons)
+    parts = (reasons == 0) & ~complete_groups(context, reasons == 0)
+    np.copyto(reasons, np.uint8(Reason.ATOMIC_SCALE_DOWN_FAILED), where=parts)
+    return reasons
 
 
 def _filled(context: ScaleDownContext) -> Bool:
@@ -255,10 +238,7 @@ def _without_small_savings(context: ScaleDownContext, reasons: UInt8) -> UInt8:
 
 def _budget_use(limits: NodeLimits) -> Float64:
     """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
-    float64[N].
-
-    O(uses of budgets).
-    """
+    float64[N]; O(uses of budgets)."""
     share = limits.need / np.maximum(limits.disruptions, 1)[limits.budget]
     node = np.repeat(np.arange(len(limits.group)), np.diff(limits.offsets))
     return np.bincount(node, share, len(limits.group)).astype(np.float64)
@@ -301,17 +281,6 @@ def _with_own_places(use: CapacityUse, moving: Int64, simulation: Simulation, pr
     return with_own_places(use, moving, places, requests, places.only[of_class] * count + node)
 
 
-def _scores(context: ScaleDownContext, problem: DrainProblem, gangs: WholeGangs) -> NodeScores:
-    """Return what orders of candidates compare."""
-    return NodeScores(
-        utilization=context.nodes.utilization.share,
-        eviction_cost=gangs.shared(context.nodes.eviction_cost),
-        price=prices(context.request.snapshot),
-        budget_use=cache(partial(_budget_use, problem.limits)),
-        is_empty=np.diff(problem.offsets) == 0,
-    )
-
-
 def _simulate(
     context: ScaleDownContext,
     simulation: Simulation,
@@ -330,17 +299,23 @@ def _simulate(
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
-    known = len(request.snapshot.pods.spec)
-    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    pod_count = len(request.snapshot.pods.spec)
+    evicted = np.arange(pod_count, pod_count + len(context.evictions), dtype=np.int32)
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
         later=later,
-        scores=_scores(context, problem, gangs),
+        scores=NodeScores(
+            utilization=context.nodes.utilization.share,
+            eviction_cost=gangs.shared(context.nodes.eviction_cost),
+            price=prices(request.snapshot),
+            budget_use=cache(partial(_budget_use, problem.limits)),
+            is_empty=np.diff(problem.offsets) == 0,
+        ),
         unneeded_before=unneeded_before,
-        atomic_size=whole_size(context),
+        atomic_size=whole_sizes(context)[request.snapshot.nodes.group].astype(np.int32),
         gangs=gangs,
         waits=context.pods.nodes_with(context.pods.codes == outcome.WAIT),
     )

@@ -1,55 +1,31 @@
-"""Which of the unneeded nodes go now.
+"""Which of the unneeded nodes go now: one check after the other, in upstream's order, longest unneeded first, or, if
+balance is required, the largest of similar node groups first; drains that use up a disruption budget come last. Empty
+nodes go before drains, all-or-nothing groups and gangs that move whole only as a whole. Limits count deletions in
+progress; one all-or-nothing group may exceed them if anything is left at all, as it could never go otherwise. Minimums
+need no check: the whole unneeded set respects them.
 
-One check after the other, in upstream's order: unneeded (or unready) for long enough; of the first wave (our own);
-all-or-nothing groups complete; not waiting for a pod to complete or (our own check) for slack; no cool-down; room
-within the limits. Nodes that slack can spare only together with others go with them, as do those of a gang that moves
-whole. Longest unneeded first, or, if balance is required, the largest of similar node groups first; drains that use up
-a disruption budget come last.
-Minimums need no check: the whole unneeded set respects them, with deletions in progress.
-Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
-
-Unneeded nodes that do not go yet because slack would lack room: new nodes are coming for it, or other nodes have to
-go first. While slack is built up, a placeholder without room is counted on a new node. Removing a similar node at the
-same time would only replace one by the other and evict pods. So no node goes that could hold such a placeholder;
-unneeded nodes stay unneeded and their timers continue. A placeholder for which no new node comes (its node group is at
-its maximum, a limit is reached) keeps no node, as it would do so forever. Slack is a share of the existing nodes. A
-node that can go because slack requests less after the whole plan does not go with only a few of the plan's nodes, while
-there is too little room for what slack still requests.
-
-How many nodes may go now: empty ones first, then drains; all-or-nothing groups only as a whole.
-
-Limits count deletions in progress. One all-or-nothing group may exceed them if anything is left at all: otherwise a
-group larger than the limit could never go, and small deletions would starve it.
-Source: Cluster Autoscaler, core/scaledown/budgets, ScaleDownBudgetProcessor.CropNodes.
+While slack is built up, a placeholder without room is counted on a new node, and no node goes that could hold it: one
+would only replace the other. A placeholder for which no new node comes keeps no node. A node that can go because slack
+requests less after the whole plan does not go with a few of its nodes while slack still lacks room.
+Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor,
+ScaleDownBudgetProcessor.CropNodes.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.node_limits import beyond
+from trimtab.planner.drainability.limits import admitted, deletions_by_group, limits_of_budgets
 from trimtab.planner.facts.nodes import of_nodes
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
-from trimtab.planner.scale_down.whole_gangs import sizes, whole_gangs
+from trimtab.planner.scale_down.whole_gangs import complete_groups, whole_gangs, whole_sizes
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
-from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-
-
-class Bucket(NamedTuple):
-    """Nodes that could go now, most preferred first: those of an `atomic` group, all of its `size` or
-    none, or others.
-    """
-
-    group: str
-    nodes: tuple[int, ...]
-    atomic: bool
-    size: int
 
 
 class Room(NamedTuple):
@@ -60,10 +36,15 @@ class Room(NamedTuple):
 
 
 class Crop(NamedTuple):
-    """Nodes that go now, in the order in which they were chosen."""
+    """Nodes that go now, in the order in which they were chosen. int32 each."""
 
-    empty: tuple[int, ...]
-    drain: tuple[int, ...]
+    empty: Int32
+    drain: Int32
+
+    @property
+    def both(self) -> Int32:
+        """Empty nodes, then the others. int32."""
+        return np.concatenate([self.empty, self.drain])
 
 
 def room(max_parallelism: int, max_drain: int, deleting: int, draining: int) -> Room:
@@ -72,68 +53,31 @@ def room(max_parallelism: int, max_drain: int, deleting: int, draining: int) -> 
     return Room(total, min(max(max_drain - draining, 0), total))
 
 
-class _Cropper:
-    """The remaining limits while nodes are selected."""
-
-    def __init__(self, left: Room) -> None:
-        self.total = left.total
-        self.drain = left.drain
-        self.may_overflow = True
-
-    def admits(self, empty: int, drain: int) -> bool:
-        """Return whether an all-or-nothing group of this many nodes may go."""
-        if self.total >= empty + drain and self.drain >= drain:
-            return True
-        return self.may_overflow and self.total > 0 and (drain == 0 or self.drain > 0)
-
-    def take(self, empty: int, drain: int) -> None:
-        """Subtract nodes from the limits."""
-        self.total = max(self.total - empty - drain, 0)
-        self.drain = min(max(self.drain - drain, 0), self.total)
-
-
-def crop(empty: tuple[Bucket, ...], drain: tuple[Bucket, ...], left: Room) -> Crop:
-    """Return which of the empty nodes and of those to be drained go now, by node group in the given order.
-
-    An all-or-nothing group goes only whole: its empty and its other nodes together must be its size.
+def crop(empty: Int32, drain: Int32, group: Int32, size: Int64, room_left: Room) -> Crop:
+    """Return which of the empty nodes : int32 and of those to be drained : int32 go now, in their order. group :
+    int32[N], -1 = none; size : int64[G+1], how many nodes of a group go together or not at all, 0 = each goes alone.
     """
-    limits = _Cropper(left)
-    chosen_empty: list[int] = []
-    chosen_drain: list[int] = []
+    (total, drains), may_overflow = room_left, True
+    chosen_empty, chosen_drain = [empty[:0]], [drain[:0]]
     # Groups with empty nodes first; a group that may not go ends its half of the list, as upstream's does.
-    for half in _atomic_groups(empty, drain):
-        for bucket, bare, full in half:
-            if len(bare) + len(full) != bucket.size:
+    for half in (empty, drain):
+        for row in dict.fromkeys(group[half[size[group[half]] > 0]].tolist()):
+            bare, full = empty[group[empty] == row], drain[group[drain] == row]
+            count = len(bare) + len(full)
+            if count != size[row] or (half is drain and len(bare)):
                 continue
-            if not limits.admits(len(bare), len(full)):
+            overflows = count > total or len(full) > drains
+            if overflows and not (may_overflow and total > 0 and (drains > 0 or not len(full))):
                 break
-            limits.may_overflow = False
-            limits.take(len(bare), len(full))
-            chosen_empty += bare
-            chosen_drain += full
-    for bucket in empty:
-        if not bucket.atomic:
-            some = bucket.nodes[: limits.total]
-            limits.take(len(some), 0)
-            chosen_empty += some
-    for bucket in drain:
-        if not bucket.atomic:
-            some = bucket.nodes[: limits.drain]
-            limits.take(0, len(some))
-            chosen_drain += some
-    return Crop(tuple(chosen_empty), tuple(chosen_drain))
-
-
-_Group = tuple[Bucket, tuple[int, ...], tuple[int, ...]]
-
-
-def _atomic_groups(empty: tuple[Bucket, ...], drain: tuple[Bucket, ...]) -> tuple[list[_Group], list[_Group]]:
-    """Return the all-or-nothing groups with their empty and their other nodes: those with empty nodes, the others."""
-    to_drain = {bucket.group: bucket.nodes for bucket in drain if bucket.atomic}
-    with_empty = [(bucket, bucket.nodes, to_drain.get(bucket.group, ())) for bucket in empty if bucket.atomic]
-    seen = {bucket.group for bucket, _, _ in with_empty}
-    none: tuple[int, ...] = ()
-    return with_empty, [(one, none, one.nodes) for one in drain if one.atomic and one.group not in seen]
+            may_overflow = False
+            total = max(total - count, 0)
+            drains = min(max(drains - len(full), 0), total)
+            chosen_empty.append(bare)
+            chosen_drain.append(full)
+    chosen_empty.append(empty[size[group[empty]] == 0][:total])
+    total -= len(chosen_empty[-1])
+    chosen_drain.append(drain[size[group[drain]] == 0][: min(drains, total)])
+    return Crop(np.concatenate(chosen_empty), np.concatenate(chosen_drain))
 
 
 def awaited_by_slack(context: ScaleDownContext, nodes: Int32) -> Bool:
@@ -191,9 +135,9 @@ class Removal(NamedTuple):
 
     not_now: UInt8
     ends_ns: Int64
-    delete_empty: tuple[int, ...]
-    drain: tuple[int, ...]
-    left: Room
+    delete_empty: Int32
+    drain: Int32
+    room: Room
 
 
 def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) -> Removal:
@@ -207,39 +151,34 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     useless = of_no_use(request.round, unneeded.nodes) & (np.diff(unneeded.bounds) == 0)
     not_now[useless] = 0
     _mark(not_now, unneeded.wave > 1, Reason.LATER_WAVE)
-    whole = _whole_groups(context, unneeded, not_now == 0)
-    _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
+    _keep_groups_whole(context, unneeded, not_now)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
     _mark(not_now, awaited_by_slack(context, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
     if request.now_ns < context.undone.until_ns:
         _mark(not_now, np.diff(unneeded.bounds) > 0, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is no longer complete.
-    _mark(not_now, ~_whole_groups(context, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
-    _keep_budgets(context, unneeded, since_ns, not_now)
-    left = room_left(context)
+    _keep_groups_whole(context, unneeded, not_now)
+    # Of budgets for nodes the first to go take what is left.
+    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
+    order = unneeded.nodes[order[not_now[order] == 0]]
+    goes, _ = admitted(limits_of_budgets(context.nodes.budgets), order, len(order))
+    _mark(not_now, ~np.isin(unneeded.nodes, goes), Reason.DISRUPTION_BUDGET)
+    deleting = deletions_by_group(snapshot, request.leaving)
+    draining = sum(deletion.drain for deletion in snapshot.deletions)
+    room_left = room(settings.max_parallelism, settings.max_drain_parallelism, len(deleting), draining)
     if context.unhealthy:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
     if context.cooldown.cluster:
         _mark(not_now, (not_now == 0) & ~useless, Reason.IN_COOLDOWN)
-    chosen = _even_crop(context, unneeded, since_ns, not_now, left)
-    goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
-    if leaves_too_little(context, unneeded.nodes[goes], unneeded.slack_dependent):
+    chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
+    is_chosen = np.isin(unneeded.nodes, chosen.both)
+    if leaves_too_little(context, unneeded.nodes[is_chosen], unneeded.slack_dependent):
         _mark(not_now, np.isin(unneeded.nodes, unneeded.slack_dependent.nodes), Reason.NEEDED_FOR_SLACK)
-        chosen = _even_crop(context, unneeded, since_ns, not_now, left)
-        goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
-    _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
+        chosen = _even_crop(context, unneeded, since_ns, not_now, room_left)
+        is_chosen = np.isin(unneeded.nodes, chosen.both)
+    _mark(not_now, ~is_chosen, Reason.NOT_UNNEEDED_OTHER_REASON)
     ends_ns[~np.isin(not_now, (Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH))] = 0
-    return Removal(not_now, ends_ns, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
-
-
-def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8) -> None:
-    """Mark the nodes that no budget for nodes lets go now, in place: the first to go take what is left."""
-    if not context.nodes.budgets:
-        return
-    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
-    order = unneeded.nodes[order[not_now[order] == 0]]
-    kept = beyond(context.nodes.budgets, order, len(context.request.leaving))
-    _mark(not_now, kept[unneeded.nodes], Reason.DISRUPTION_BUDGET)
+    return Removal(not_now, ends_ns, np.sort(chosen.empty), np.sort(chosen.drain), room_left)
 
 
 def of_no_use(this: Round, nodes: Int32) -> Bool:
@@ -252,44 +191,27 @@ def of_no_use(this: Round, nodes: Int32) -> Bool:
     return np.array([this.snapshot.nodes.name[node] in names for node in nodes.tolist()], bool)
 
 
-def room_left(context: ScaleDownContext) -> Room:
-    """Return how many nodes may still be deleted, and how many of them drained."""
-    request = context.request
-    deletions = request.snapshot.deletions
-    reported = {deletion.node for deletion in deletions}
-    names = request.snapshot.nodes.name
-    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.request.leaving))
-    draining = sum(deletion.drain for deletion in deletions)
-    settings = request.settings
-    return room(settings.max_parallelism, settings.max_drain_parallelism, len(deletions) + marked_only, draining)
-
-
 def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
     np.copyto(not_now, np.uint8(reason), where=mask & (not_now == 0))
 
 
-def _whole_groups(context: ScaleDownContext, unneeded: UnneededNodes, ready: Bool) -> Bool:
-    """Return for each unneeded node whether its group, if all-or-nothing, has all its nodes among those ready to go.
-    bool[U].
-    """
-    groups = context.request.snapshot.groups
-    row = context.request.snapshot.nodes.group[unneeded.nodes]
-    count = np.bincount(row[ready], minlength=len(groups))
-    size = sizes(context)
-    complete = [not group.zero_or_max or count[i] == size[i] for i, group in enumerate(groups)]
-    whole: Bool = np.array([*complete, True], bool)[row]
-    return whole
+def _keep_groups_whole(context: ScaleDownContext, unneeded: UnneededNodes, not_now: UInt8) -> None:
+    going = np.zeros(len(context.request.leaving), bool)
+    going[unneeded.nodes[not_now == 0]] = True
+    _mark(not_now, ~complete_groups(context, going)[unneeded.nodes], Reason.ATOMIC_SCALE_DOWN_FAILED)
 
 
-def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, left: Room) -> Crop:
+def _even_crop(
+    context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, room_left: Room
+) -> Crop:
     """Return the nodes that go; those that have to wait for balance, or for other nodes of a gang that moves whole, are
     marked in `not_now` : uint8[U], in place."""
     gangs = whole_gangs(context)
     while True:
         torn = gangs.torn(unneeded.nodes[not_now == 0])
         _mark(not_now, np.isin(unneeded.nodes, torn), Reason.NOT_UNNEEDED_OTHER_REASON)
-        chosen = _crop(context, unneeded, since_ns, not_now == 0, left)
-        going = np.array(chosen.empty + chosen.drain, np.int32)
+        chosen = _crop(context, unneeded, since_ns, not_now == 0, room_left)
+        going = chosen.both
         torn = gangs.torn(going)
         wait = going[uneven(context.balance, going)] if context.balance else going[:0]
         if len(wait) == 0 and len(torn) == 0:
@@ -298,7 +220,7 @@ def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int
         _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
 
 
-def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, ready: Bool, left: Room) -> Crop:
+def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, ready: Bool, room_left: Room) -> Crop:
     order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
     rows = order[ready[order]]
     empty, risky = (np.diff(unneeded.bounds) == 0)[rows], unneeded.risky[rows]
@@ -308,21 +230,8 @@ def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, r
         first = level(context.balance, first, first[:0])
         second = level(context.balance, second, first)
         last = level(context.balance, last, np.concatenate([first, second]))
-    return crop(_buckets(context, first), _buckets(context, np.concatenate([second, last])), left)
-
-
-def _buckets(context: ScaleDownContext, nodes: Int32) -> tuple[Bucket, ...]:
-    """Return the nodes in order: one bucket for each all-or-nothing group, then one for all the others."""
-    snapshot = context.request.snapshot
-    group = snapshot.nodes.group[nodes]
-    whole = take_or(np.array([one.zero_or_max for one in snapshot.groups], bool), group, False)
-    rows, first = np.unique(group[whole], return_index=True)
-    size = sizes(context)
-    atomic = [
-        Bucket(snapshot.groups[row].id, tuple(nodes[group == row].tolist()), True, int(size[row]))
-        for row in rows[np.argsort(first)].tolist()
-    ]
-    return (*atomic, Bucket("", tuple(nodes[~whole].tolist()), False, 0))
+    size = np.append(whole_sizes(context), 0)
+    return crop(first, np.concatenate([second, last]), context.request.snapshot.nodes.group, size, room_left)
 
 
 def since(context: ScaleDownContext, unneeded: Int32) -> Int64:

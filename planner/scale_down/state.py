@@ -1,15 +1,11 @@
 """The state of scale-down between loops, and its encoding. Names in the message become indices of this snapshot;
-vanished objects are dropped silently. The typed part (times, failures, undone drains) is read whatever the layout of
-the opaque part (hints, where searches continue, the choice among orders), which is dropped with a note if it cannot be
-read. An unreadable typed part counts as absent and gives a note. Times in Unix nanoseconds.
+vanished objects are dropped silently. An unreadable typed part counts as absent, an unreadable opaque one (hints, where
+searches continue, the choice among orders) is dropped alone; both give a note. Times in Unix nanoseconds.
 
-Drains that slack undoes: how long no drain is started after one. A plan drains nodes whose pods and placeholders fit
-elsewhere. The scheduler decides where the pods really go, for example to the emptiest nodes, where room was kept for
-placeholders that fit nowhere else. New nodes come for these, the next plan drains other nodes, and so on forever. So if
-slack lacks room after a drain although there are no more pods than before, no node with pods to move goes for ten
-minutes, doubled each time it happens again, up to a day. A drain after which slack has all its room for ten minutes
-ends the series. Nodes without pods to move do not wait for that, nor does any node where the cluster has no slack.
-Pure: the moment comes with the request. Times in Unix nanoseconds.
+Drains that slack undoes: the scheduler may put the pods of a drain where room was kept for placeholders that fit
+nowhere else; new nodes come for these, the next plan drains others, and so on forever. So if slack lacks room after a
+drain although there are no more pods than before, no node with pods to move goes for ten minutes, doubled each time it
+happens again, up to a day. A drain after which slack has all its room for ten minutes ends the series.
 """
 
 import math
@@ -19,15 +15,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from trimtab.planner.placement.state_columns import (
+from trimtab.planner.placement.hints import (
     LAYOUT_VERSION,
+    Moves,
+    PodGroups,
     UnreadableStateError,
     check_lengths,
     column,
     numbers_of,
     open_opaque,
+    read_hints,
     translated,
+    write_hints,
 )
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
@@ -86,7 +85,7 @@ def read_undone_drains(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
     longest.
     """
     # A state may contain times that no clock shows.
-    drain_ns, until_ns = (one.seconds * SECOND_NS + one.nanos for one in (state.drain_time, state.until_time))
+    drain_ns, until_ns = (time.seconds * SECOND_NS + time.nanos for time in (state.drain_time, state.until_time))
     return UndoneDrains(
         drain_ns=max(min(drain_ns, now_ns), 0),
         pod_count=max(state.pod_count, 0),
@@ -95,16 +94,16 @@ def read_undone_drains(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
     )
 
 
-def write_undone_drains(kept: UndoneDrains, state: pb.ScaleDownState) -> None:
+def write_undone_drains(record: UndoneDrains, state: pb.ScaleDownState) -> None:
     """Write the record to a state; nothing if it is empty."""
-    if kept == UndoneDrains():
+    if record == UndoneDrains():
         return
-    found = state.undone_drains
-    found.pod_count, found.times = kept.pod_count, kept.times
-    if kept.drain_ns:
-        found.drain_time.FromNanoseconds(kept.drain_ns)
-    if kept.until_ns:
-        found.until_time.FromNanoseconds(kept.until_ns)
+    message = state.undone_drains
+    message.pod_count, message.times = record.pod_count, record.times
+    if record.drain_ns:
+        message.drain_time.FromNanoseconds(record.drain_ns)
+    if record.until_ns:
+        message.until_time.FromNanoseconds(record.until_ns)
 
 
 _BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize
@@ -180,12 +179,13 @@ def recall(
     node_of = numbers_of(state.strings, names)
     try:
         unneeded, since_ns, place = _node_times(state.unneeded, node_of, "unneeded")
+        filled = np.unique(translated(column(state.filled, np.int32, "filled"), node_of, "filled"))
         previous = nothing._replace(
             unneeded=unneeded,
             since_ns=since_ns,
             failed=_read_failed(state.unremovable, node_of),
             later=_read_later(state, node_of, unneeded),
-            filled=_nodes(state.filled, node_of, "filled"),
+            filled=filled[filled >= 0],
         )
     except UnreadableStateError as error:
         return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
@@ -297,30 +297,24 @@ def _read_later(state: pb.ScaleDownState, node_of: Int32, unneeded: Int32) -> La
     return LaterWaves(node[others], since_ns[others], wave[place[others]])
 
 
-def _nodes(given: bytes, node_of: Int32, field: str) -> Int32:
-    """Return those nodes of a column that are still there, without repetition. int32."""
-    node = np.unique(translated(column(given, np.int32, field), node_of, field))
-    return node[node >= 0]
-
-
-def _node_times(given: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:
+def _node_times(times: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:
     """Return the nodes that are still there, their times, and their places among the nodes in the state, ascending."""
-    node = translated(column(given.node, np.int32, f"{field}.node"), node_of, f"{field}.node")
-    time_ns = column(given.time_ns, np.int64, f"{field}.time_ns")
+    node = translated(column(times.node, np.int32, f"{field}.node"), node_of, f"{field}.node")
+    time_ns = column(times.time_ns, np.int64, f"{field}.time_ns")
     check_lengths(field, len(node), len(time_ns))
     _, first = np.unique(node, return_index=True)
-    kept = np.sort(first)
-    kept = kept[node[kept] >= 0]
-    return node[kept], time_ns[kept], kept
+    rows = np.sort(first)
+    rows = rows[node[rows] >= 0]
+    return node[rows], time_ns[rows], rows
 
 
-def _read_failed(given: pb.FailedNodes, node_of: Int32) -> FailedNodes:
-    node = translated(column(given.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
-    time_ns = column(given.time_ns, np.int64, "unremovable.time_ns")
-    reason = column(given.reason, np.uint8, "unremovable.reason")
-    blocking = column(given.blocking_reason, np.uint8, "unremovable.blocking_reason")
-    check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(given.blocking_pod))
+def _read_failed(message: pb.FailedNodes, node_of: Int32) -> FailedNodes:
+    node = translated(column(message.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
+    time_ns = column(message.time_ns, np.int64, "unremovable.time_ns")
+    reason = column(message.reason, np.uint8, "unremovable.reason")
+    blocking = column(message.blocking_reason, np.uint8, "unremovable.blocking_reason")
+    check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(message.blocking_pod))
     sorted_nodes, first = np.unique(node, return_index=True)
-    kept = first[sorted_nodes >= 0]
-    pods = tuple(map(list(given.blocking_pod).__getitem__, kept.tolist()))
-    return FailedNodes(node[kept], time_ns[kept], reason[kept], blocking[kept], pods)
+    rows = first[sorted_nodes >= 0]
+    pods = tuple(map(list(message.blocking_pod).__getitem__, rows.tolist()))
+    return FailedNodes(node[rows], time_ns[rows], reason[rows], blocking[rows], pods)

@@ -20,9 +20,8 @@ from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.facts.pdb import limited_gangs
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.scale_down.context import ScaleDownContext
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.planner.snapshot.references import take_or
-from trimtab.v1 import reason_pb2
 
 NO_GANG: Final = -1
 
@@ -63,16 +62,16 @@ class WholeGangs(NamedTuple):
             return of_node
         mine = self.of_node >= 0
         sums = np.bincount(self.of_node[mine], of_node[mine], len(self.size))
-        found = of_node.copy()
-        found[mine] = (sums / self.size)[self.of_node[mine]]
-        return found
+        mean = of_node.copy()
+        mean[mine] = (sums / self.size)[self.of_node[mine]]
+        return mean
 
     def on_any(self, nodes: Bool) -> Bool:
         """Return which gangs are on some of the nodes : bool[N]. bool[W]."""
-        found = np.zeros(len(self.size), np.bool_)
+        on_nodes = np.zeros(len(self.size), np.bool_)
         of_nodes = self.of_node[nodes]
-        found[of_nodes[of_nodes >= 0]] = True
-        return found
+        on_nodes[of_nodes[of_nodes >= 0]] = True
+        return on_nodes
 
 
 def whole_gangs(context: ScaleDownContext) -> WholeGangs:
@@ -81,9 +80,9 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
     gangs = limited_gangs(request.snapshot, request.cache) if request.round.settings.gangs.move_running else ()
     chosen = [(row, gang) for row, gang in enumerate(gangs) if _may_move(context, request.settings, gang)]
     nodes = [np.unique(request.snapshot.pods.node[gang.bound]) for _, gang in chosen]
-    found = WholeGangs(
+    gangs_of_nodes = WholeGangs(
         np.full(count, NO_GANG, np.int32),
-        np.array([len(one) for one in nodes], np.int64),
+        np.array([len(gang_nodes) for gang_nodes in nodes], np.int64),
         np.full(count, -1, np.int32),
         np.array([row for row, _ in chosen], np.int64),
         np.array([len(gang.bound) for _, gang in chosen], np.int64),
@@ -91,12 +90,12 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
     )
     shared = np.zeros(len(chosen), np.bool_)
     for number, ((_, gang), of_gang) in enumerate(zip(chosen, nodes, strict=True)):
-        others = found.of_node[of_gang]
+        others = gangs_of_nodes.of_node[of_gang]
         shared[others[others >= 0]] = True
         shared[number] = bool((others >= 0).any())
-        found.of_node[of_gang] = number
-        found.pod[request.snapshot.pods.node[gang.bound]] = gang.bound
-    return found.without(shared)
+        gangs_of_nodes.of_node[of_gang] = number
+        gangs_of_nodes.pod[request.snapshot.pods.node[gang.bound]] = gang.bound
+    return gangs_of_nodes.without(shared)
 
 
 def _may_move(context: ScaleDownContext, settings: ScaleDownSettings, gang: Gang) -> bool:
@@ -112,34 +111,18 @@ def _may_move(context: ScaleDownContext, settings: ScaleDownSettings, gang: Gang
     return is_free and bool(can_go.all())
 
 
-_FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
-
-
-def sizes(context: ScaleDownContext) -> Int64:
-    """Return how many registered nodes of each group are not being deleted. int64[G]."""
+def whole_sizes(context: ScaleDownContext) -> Int64:
+    """Return how many nodes of each group go together or not at all: those that are registered and not being deleted;
+    0 = each goes alone, as do those of no group, the last one. int64[G+1]."""
     snapshot = context.request.snapshot
     group = snapshot.nodes.group[~context.request.leaving]
-    return np.bincount(group[group >= 0], minlength=len(snapshot.groups)).astype(np.int64)
+    size = np.bincount(group[group >= 0], minlength=len(snapshot.groups) + 1)
+    return np.where([*(group.zero_or_max for group in snapshot.groups), False], size, 0)
 
 
-def whole_size(context: ScaleDownContext) -> Int32:
-    """Return by node how many nodes have to go with it, itself included; 0 if it can go alone. int32[N]."""
-    snapshot = context.request.snapshot
-    atomic = np.array([group.zero_or_max for group in snapshot.groups], bool)
-    return take_or(np.where(atomic, sizes(context), 0), snapshot.nodes.group, 0).astype(np.int32)
-
-
-def without_parts(context: ScaleDownContext, reasons: UInt8) -> UInt8:
-    """Keep all nodes of an all-or-nothing group if one of them cannot go. reasons : uint8[N] why not, 0 = eligible."""
-    whole = whole_size(context)
-    if whole.any():
-        np.copyto(reasons, np.uint8(_FAILED), where=(reasons == 0) & ~_complete(context, reasons == 0, whole))
-    return reasons
-
-
-def _complete(context: ScaleDownContext, going: Bool, whole: Int32) -> Bool:
-    """Return for each node whether as many nodes of its group go as required. bool[N]."""
-    group = context.request.snapshot.nodes.group
-    count = np.bincount(group[going & (group >= 0)], minlength=len(context.request.snapshot.groups) + 1)
-    complete: Bool = (whole == 0) | (count[group] == whole)
+def complete_groups(context: ScaleDownContext, going: Bool) -> Bool:
+    """Return for each node whether its group, if it is all-or-nothing, goes whole. going : bool[N] nodes. bool[N]."""
+    group, size = context.request.snapshot.nodes.group, whole_sizes(context)
+    count = np.bincount(group[going & (group >= 0)], minlength=len(size))
+    complete: Bool = ((size == 0) | (count == size))[group]
     return complete

@@ -27,17 +27,21 @@ from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleUpSe
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.group_templates import GroupTemplates
-from trimtab.planner.placement.hints import Moves, PodGroups, pod_groups, read_hints, write_hints
-from trimtab.planner.placement.limits import Limits
-from trimtab.planner.placement.state_columns import (
+from trimtab.planner.placement.hints import (
     LAYOUT_VERSION,
+    Moves,
+    PodGroups,
     UnreadableStateError,
     check_lengths,
     column,
     numbers_of,
     open_opaque,
+    pod_groups,
+    read_hints,
     translated,
+    write_hints,
 )
+from trimtab.planner.placement.limits import Limits
 from trimtab.planner.predicates.resources import PODS
 from trimtab.planner.round.decision import DecisionRequest, room_to_grow
 from trimtab.planner.scale_up.expanders import ExpanderContext, describe

@@ -142,7 +142,7 @@ def _helped_out(progress: PlanInProgress, groups: Int64, option: Estimate) -> Sh
 
 
 def _bound_first(progress: PlanInProgress, pods: Int32) -> list[Int32]:
-    """Return pods with those first that others bind (`trimtab.planner.placement.orders.boundness`), if that changes
+    """Return pods with those first that others bind (`trimtab.planner.placement.waiting.boundness`), if that changes
     their
     order: unrestricted pods then fill the remaining room in every zone."""
     order = np.argsort(-progress.packer.bound[progress.state.pod_class[pods]], kind="stable")

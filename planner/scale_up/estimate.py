@@ -15,8 +15,8 @@ import numpy as np
 from trimtab.planner.model.tuning import PROMISING_GROUPS, REPACKED_GROUPS, SAMPLED_GROUPS
 from trimtab.planner.new_nodes.progress import PlanInProgress
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
-from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
+from trimtab.planner.placement.waiting import by_class
 from trimtab.planner.scale_up.balance import Sharing
 from trimtab.planner.scale_up.expanders import NONE, Chooser, Options, Verdict
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64

@@ -110,10 +110,10 @@ def growth_rows(
     """
     first = len(snapshot.nodes.name)
     with_template = [group for group, template in enumerate(templates) if template is not None]
-    most = _Most(snapshot, first + len(with_template))
-    counts = most.upcoming_of(templates, upcoming)
+    largest = _Most(snapshot, first + len(with_template))
+    counts = largest.upcoming_of(templates, upcoming)
     # One more spare node, which stays closed.
-    spare_nodes = min(spare_nodes, max(most.nodes - most.node_count - 1, 1)) if spare_nodes > 0 else 0
+    spare_nodes = min(spare_nodes, max(largest.nodes - largest.node_count - 1, 1)) if spare_nodes > 0 else 0
     _reserve_memory(limits, templates, counts, spare_nodes)
     names = _UnusedNames(snapshot, limits)
     nodes: list[VirtualNodes] = []
@@ -136,7 +136,7 @@ def growth_rows(
         spare_names = all_spare[1:]
     spare_rows = first + len(with_template) + len(rows) + 1 + np.arange(len(spare_names), dtype=np.int64)
     growth = Growth(template_node, offsets, rows, spare_rows, spare_names)
-    return GrowthRows(tuple(nodes), growth, tuple(most.notes))
+    return GrowthRows(tuple(nodes), growth, tuple(largest.notes))
 
 
 class _Most:
@@ -172,12 +172,11 @@ class _Most:
         return counts
 
     def _note(self, group: int, count: int, daemonset_pods: int) -> str:
-        """Return the note on a group whose upcoming nodes are left out."""
-        one = self._snapshot.groups[group]
+        info = self._snapshot.groups[group]
         pods = f", with {daemonset_pods} DaemonSet pods each (template.daemonset_pods)" if daemonset_pods else ""
         return (
-            f"node group {one.id}: none of its {count} upcoming nodes{pods} counts, because a cluster may have "
-            f"{self.nodes} nodes and {MAX_PODS} pods; target_size is {one.target_size}: check the size that the cloud "
+            f"node group {info.id}: none of its {count} upcoming nodes{pods} counts, because a cluster may have "
+            f"{self.nodes} nodes and {MAX_PODS} pods; target_size is {info.target_size}: check the size that the cloud "
             "reports"
         )
 
@@ -185,7 +184,6 @@ class _Most:
 def _reserve_memory(
     limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, spare_nodes: int
 ) -> None:
-    """Ask for the memory of the virtual nodes."""
     byte_count = _BYTES_OF_NODE * (spare_nodes + 1)
     for template, count in zip(templates, counts.tolist(), strict=True):
         if template is not None:
@@ -208,10 +206,10 @@ class _UnusedNames:
 
     def generate(self, prefix: str, count: int) -> tuple[str, ...]:
         """Return that many names, "prefix-1" and so on, without names in use. Call once for each prefix."""
-        found, names = self._free(prefix), list[str]()
+        free, names = self._free(prefix), list[str]()
         while len(names) < count:
             self._limits.check()
-            names += islice(found, min(_NAMES_AT_A_TIME, count - len(names)))
+            names += islice(free, min(_NAMES_AT_A_TIME, count - len(names)))
         return tuple(names)
 
     def _free(self, prefix: str) -> Iterator[str]:

@@ -8,6 +8,11 @@ What pods take in another place: the pods that their controllers make there have
 A pod that was resized in place may request less than its template. In plans it takes the larger of both wherever it
 goes, and only what it requests on the node where it runs. Pods whose requests a VerticalPodAutoscaler sets are left
 out: it sets those of their successors, too. Pure. O(P) vectorised, then O(distinct pairs of controller and spec).
+
+Who holds room in plans, other than in the cluster as it runs: expendable pods do not, as others preempt them; pods that
+never preempt get only room beside them. A nominated pod is on its node, if it fits once pods of lower priority and
+terminating ones are gone; all count until they are gone, so that the node may be overfull. Source: Cluster Autoscaler,
+filter_out_expendable and core/static_autoscaler; kube-scheduler, RunFilterPluginsWithNominatedPods.
 """
 
 from hashlib import blake2b
@@ -16,21 +21,90 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.node_classes import NodeInput
+from trimtab.planner.facts.nodes import planned_traits
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.model.values import PodRequirements, TaintSpec
+from trimtab.planner.model.values import NodeTraits, PodRequirements, TaintSpec
+from trimtab.planner.predicates.expendable_pods import Amounts
+from trimtab.planner.predicates.resources import PODS
+from trimtab.planner.simulation.kernels import fits, place, remove
+from trimtab.planner.simulation.log import commit
+from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
-from trimtab.planner.simulation.yielding import running
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_GATED,
     FLAG_MIRROR,
+    NO_NODE,
     Bool,
     Int32,
     Int64,
     LabelSets,
     Snapshot,
 )
+
+
+def running(snapshot: Snapshot) -> Bool:
+    """Return which pods are on a node and have not ended. bool[P]."""
+    runs: Bool = (snapshot.pods.node >= 0) & ~snapshot.pods.is_terminal()
+    return runs
+
+
+def expendable(snapshot: Snapshot, cutoff: int) -> Bool:
+    """Return which pods run and have a priority below the cutoff. bool[P]."""
+    below = snapshot.spec_priorities() < cutoff
+    return running(snapshot) & below[snapshot.pods.spec] if below.any() else np.zeros(len(snapshot.pods.spec), np.bool_)
+
+
+def traits_in_plans(snapshot: Snapshot, cutoff: int) -> tuple[NodeTraits, ...]:
+    """Return the traits of the nodes with the attach limits of their groups, and with the room that is left beside
+    expendable pods, if some pod never preempts."""
+    traits = list(planned_traits(snapshot))
+    if any(spec.never_preempts for spec in snapshot.specs):
+        for node in np.unique(snapshot.pods.node[expendable(snapshot, cutoff)]).tolist():
+            traits[node] = traits[node]._replace(beside_expendable=_room(snapshot, node))
+    return tuple(traits)
+
+
+def _room(snapshot: Snapshot, node: int) -> Amounts:
+    rest = dict(zip(snapshot.resources, snapshot.nodes.allocatable[node].tolist(), strict=True))
+    rows = np.flatnonzero(running(snapshot) & (snapshot.pods.node == node))
+    for spec in snapshot.pods.spec[rows].tolist():
+        for name, amount in (*snapshot.specs[spec].requests, (PODS, 1)):
+            rest[name] = rest.get(name, 0) - amount
+    return tuple(rest.items())
+
+
+def nominated_pods(snapshot: Snapshot) -> Int64:
+    """Return the pods on no node that the scheduler has nominated for one of the snapshot. int64."""
+    pods = snapshot.pods
+    if not (pods.nominated >= 0).any():
+        return np.zeros(0, np.int64)
+    waits = (pods.nominated >= 0) & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal()
+    nominated: Int64 = np.flatnonzero(waits & ((pods.flags & FLAG_GATED) == 0))
+    return nominated
+
+
+def hold_nominated(state: SimulationState, snapshot: Snapshot, cutoff: int) -> None:
+    """Put nominated pods on their nodes, the most important first."""
+    pods, rows = snapshot.pods, nominated_pods(snapshot)
+    if not len(rows):
+        return
+    priority = snapshot.spec_priorities()[pods.spec]
+    rows = rows[priority[rows] >= cutoff]
+    for pod in rows[np.lexsort((rows, pods.created_s[rows], -priority[rows]))].tolist():
+        node = int(pods.nominated[pod])
+        there = state.pod_node[: len(priority)] == node
+        victims: Int64 = np.flatnonzero(there & ((priority < priority[pod]) | (pods.deletion_s != 0)))
+        for victim in victims.tolist():
+            remove(state, victim)
+        is_held = fits(state, pod, node)
+        for victim in victims.tolist():
+            place(state, victim, node)
+        if is_held:
+            place(state, pod, node)
+        commit(state)
+
 
 _AT_A_TIME: Final = 4096
 """Nodes between two checks of the deadline: some ten milliseconds."""
@@ -125,7 +199,7 @@ class _VirtualLabelSets:
             for first in range(0, len(alike.names), _AT_A_TIME):
                 limits.check()
                 labels = alike.labels_of(alike.names[first : first + _AT_A_TIME])
-                self.of_nodes += [sets.setdefault(one, len(sets)) for one in labels]
+                self.of_nodes += [sets.setdefault(label_set, len(sets)) for label_set in labels]
         self._sets = list(sets)
         self._limits = limits
         self.texts = {text for labels in sets for pair in labels for text in pair}
@@ -144,7 +218,6 @@ class _VirtualLabelSets:
 
 
 def _with_strings(whole: Inputs, wanted: set[str]) -> Inputs:
-    """Add strings; indices change, since strings stay sorted."""
     strings = tuple(sorted({*whole.strings, *wanted}))
     if len(strings) == len(whole.strings):
         return whole
@@ -227,23 +300,23 @@ class TemplateRequestsKey(SnapshotKey[TemplateRequests]):
 
 def template_requests(snapshot: Snapshot) -> TemplateRequests:
     """Return what the templates of all controllers request. O(owners)."""
-    found = tuple(owner.pod_requests for owner in snapshot.owners)
-    if not any(found):
+    of_owners = tuple(owner.pod_requests for owner in snapshot.owners)
+    if not any(of_owners):
         return NO_TEMPLATES
-    return TemplateRequests(found, blake2b(repr(found).encode(), digest_size=16).hexdigest())
+    return TemplateRequests(of_owners, blake2b(repr(of_owners).encode(), digest_size=16).hexdigest())
 
 
-def with_successors(given: Inputs, snapshot: Snapshot, templates: TemplateRequests) -> Inputs:
+def with_successors(inputs: Inputs, snapshot: Snapshot, templates: TemplateRequests) -> Inputs:
     """Return the inputs with the pods' requests elsewhere, and the difference added to what their nodes offer."""
     if not templates.digest:
-        return given
-    has_template = np.array([bool(one) for one in templates.by_owner], np.bool_)
+        return inputs
+    has_template = np.array([bool(requests) for requests in templates.by_owner], np.bool_)
     pods = snapshot.pods
     rows = np.flatnonzero(running(snapshot) & (pods.owner >= 0) & ((pods.flags & _STAYS) == 0))
     rows = rows[has_template[pods.owner[rows]]]
     pairs, of_pair = np.unique(np.stack([pods.owner[rows], pods.spec[rows]]), axis=1, return_inverse=True)
-    specs, spec, allocatable = list(given.pods.specs), given.pods.spec.copy(), given.nodes.allocatable.copy()
-    column = {name: at for at, name in enumerate(given.resources)}
+    specs, spec, allocatable = list(inputs.pods.specs), inputs.pods.spec.copy(), inputs.nodes.allocatable.copy()
+    column = {name: at for at, name in enumerate(inputs.resources)}
     for number, (owner, at) in enumerate(pairs.T.tolist()):
         own, template = dict(specs[at].requests), dict(templates.by_owner[owner])
         more = {name: amount - own.get(name, 0) for name, amount in template.items() if amount > own.get(name, 0)}
@@ -255,6 +328,6 @@ def with_successors(given: Inputs, snapshot: Snapshot, templates: TemplateReques
         for name, amount in more.items():
             if name in column:
                 np.add.at(allocatable[:, column[name]], pods.node[alike], amount)
-    return given._replace(
-        pods=given.pods._replace(specs=tuple(specs), spec=spec), nodes=given.nodes._replace(allocatable=allocatable)
+    return inputs._replace(
+        pods=inputs.pods._replace(specs=tuple(specs), spec=spec), nodes=inputs.nodes._replace(allocatable=allocatable)
     )

@@ -53,8 +53,8 @@ def current_mark(state: SimulationState) -> int:
 def placed_since(state: SimulationState, mark: int) -> Int32:
     """Return the pods placed since a mark, in the order in which they were placed. int32."""
     moves = state.log.moves[mark : int(state.log.length[0])]
-    found: Int32 = moves[moves[:, 0] == PLACE, 1].astype(np.int32)
-    return found
+    placed: Int32 = moves[moves[:, 0] == PLACE, 1].astype(np.int32)
+    return placed
 
 
 def with_larger_log(state: SimulationState, mark: int) -> SimulationState:

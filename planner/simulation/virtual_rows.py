@@ -121,12 +121,12 @@ class VirtualRows(NamedTuple):
     @property
     def node_count(self) -> int:
         """Number of virtual nodes."""
-        return sum(len(one.names) for one in self.nodes)
+        return sum(len(nodes.names) for nodes in self.nodes)
 
     @property
     def residents(self) -> tuple[VirtualPod, ...]:
         """Residents of one node of each template, in the order of the templates."""
-        return tuple(pod for one in self.nodes for pod in one.residents)
+        return tuple(pod for nodes in self.nodes for pod in nodes.residents)
 
     @property
     def without_row(self) -> tuple[VirtualPod, ...]:

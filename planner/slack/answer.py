@@ -18,10 +18,9 @@ from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.slack.objects import ObjectRequests, RequestingObject, object_requests
-from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
+from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable, remember
 from trimtab.planner.slack.sets import RequiredSets
 from trimtab.planner.slack.specs import SpecWriter
-from trimtab.planner.slack.state import remember
 from trimtab.planner.snapshot.caches import SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -72,7 +71,7 @@ def summarize(result: pb.SlackDecision) -> Summary:
     """Return the figures of a result for logs and metrics."""
     counts = {
         "placeholders": len(result.placeholders),
-        "waiting": sum(not one.node for one in result.placeholders),
+        "waiting": sum(not placeholder.node for placeholder in result.placeholders),
         "pushed_out": len(result.pushed_out),
         "problems": len(result.problems),
     }
@@ -136,38 +135,37 @@ class _Writer:
 
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
-        made, specs = pb.SlackDecision(), SpecWriter()
+        decision, specs = pb.SlackDecision(), SpecWriter()
         nodes = np.where(self.on_node, self._node, NO_NODE)
-        for one, where in self._table.named():
+        for entry, where in self._table.named():
             rest = pb.Placeholder(
-                cpu_milli=one.size.get("cpu", 0),
-                memory_bytes=one.size.get("memory", 0),
-                kind=one.kind,
-                for_object=one.for_object,
-                spec=specs.spec(one.pod.spec),
-                label_set=specs.label_set(one.pod.labels),
-                namespace=one.pod.namespace,
-                pool=one.pool,
-                is_in_gang=one.is_gang,
+                cpu_milli=entry.size.get("cpu", 0),
+                memory_bytes=entry.size.get("memory", 0),
+                kind=entry.kind,
+                for_object=entry.for_object,
+                spec=specs.spec(entry.pod.spec),
+                label_set=specs.label_set(entry.pod.labels),
+                namespace=entry.pod.namespace,
+                pool=entry.pool,
+                is_in_gang=entry.is_gang,
             )
             for name, node in zip(self._outcome.names[where], nodes[where].tolist(), strict=True):
-                row = made.placeholders.add()
+                row = decision.placeholders.add()
                 row.CopyFrom(rest)
                 row.name, row.node = name, self._nodes[node] if node >= 0 else ""
-        made.dictionary.MergeFrom(specs.finish())
-        self._add_objects(made, self._outcome.required.objects)
-        return made.SerializeToString(deterministic=True)
+        decision.dictionary.MergeFrom(specs.finish())
+        self._add_objects(decision, self._outcome.required.objects)
+        return decision.SerializeToString(deterministic=True)
 
-    def _add_objects(self, made: pb.SlackDecision, objects: Sequence[RequestingObject]) -> None:
-        """Add the result for each object that requests room, by name. O(sets + objects)."""
+    def _add_objects(self, decision: pb.SlackDecision, objects: Sequence[RequestingObject]) -> None:
         if not objects:
             return
         by_name, whole = Counter[str](), Counter[str]()
-        for one, found in zip(self._table.sets, self.present.tolist(), strict=True):
-            by_name[one.for_object] += found
-            whole[one.for_object] += one.is_gang and found == one.number
+        for entry, count in zip(self._table.sets, self.present.tolist(), strict=True):
+            by_name[entry.for_object] += count
+            whole[entry.for_object] += entry.is_gang and count == entry.number
         for asking in objects:
-            made.objects.add(
+            decision.objects.add(
                 object=asking.name,
                 asked_count=min(asking.number, _MOST_COUNT),
                 present_count=by_name[asking.name],
@@ -181,18 +179,17 @@ class _Writer:
         """Return the state for the next loop, sets by name."""
         # Upcoming nodes have no permanent name.
         node: Int32 = np.where(self._is_there, self._node, NO_NODE).astype(np.int32)
-        heads = ((pb.SlackSetState(name=one.name, size=one.size), where) for one, where in self._table.named())
+        heads = ((pb.SlackSetState(name=entry.name, size=entry.size), where) for entry, where in self._table.named())
         return remember(heads, self._table.number, node, self._nodes)
 
 
 def _in_gang_that_waits(table: PlaceholderTable, on_node: Bool) -> Bool:
-    """Return which placeholders are of gangs that are not whole on nodes : bool[M]."""
-    if not any(one.is_gang for one in table.sets):
+    if not any(entry.is_gang for entry in table.sets):
         return np.zeros(len(on_node), np.bool_)
     count = np.diff(table.bounds)
-    waits = np.array([one.is_gang for one in table.sets], np.bool_) & (table.count_on(on_node) < count)
-    found: Bool = np.repeat(waits, count)
-    return found
+    waits = np.array([entry.is_gang for entry in table.sets], np.bool_) & (table.count_on(on_node) < count)
+    of_placeholder: Bool = np.repeat(waits, count)
+    return of_placeholder
 
 
 def _digest(value: object) -> bytes:

@@ -16,11 +16,10 @@ from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, po
 from trimtab.planner.slack.answer import SlackOutcome, answer, summarize
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
-from trimtab.planner.slack.places import arrange, held_gangs, placeholder_table
+from trimtab.planner.slack.places import arrange, held_gangs, placeholder_table, recall
 from trimtab.planner.slack.rooms import Rooms, node_rooms
 from trimtab.planner.slack.sets import RequiredWithout, SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
-from trimtab.planner.slack.state import recall
 from trimtab.planner.snapshot.delta import rows_of_nodes
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import SlackResult
@@ -37,7 +36,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     required = required_sets(inputs, pool_parts, requests)
     table = placeholder_table(required.sets, required.sizes, previous, snapshot)
     names = table.names()
-    pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
+    pods = tuple(chain.from_iterable(repeat(entry.pod, entry.number) for entry in table.sets))
     demand = RequiredWithout(inputs, pool_parts, table.sets)
     this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)

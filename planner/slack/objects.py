@@ -90,8 +90,8 @@ class SizeColumns(NamedTuple):
 
 def size_columns(sets: Sequence[PlaceholderSet]) -> SizeColumns:
     """Return the sizes of sets as columns. O(sets)."""
-    resources = tuple(dict.fromkeys(name for one in sets for name in one.size))
-    rows = [[one.size.get(name, 0) for name in resources] for one in sets]
+    resources = tuple(dict.fromkeys(name for entry in sets for name in entry.size))
+    rows = [[entry.size.get(name, 0) for name in resources] for entry in sets]
     return SizeColumns(resources, np.array(rows, np.int64).reshape(len(sets), len(resources)))
 
 
@@ -159,10 +159,10 @@ def build_object_requests(
     """Return the room for given requests. smaller_buffers : as in `SlackSettings`; groups : requests of pod groups.
     O(requests + gangs).
     """
-    found: list[PlaceholderSet] = []
+    of_requests: list[PlaceholderSet] = []
     problems: list[str] = []
     objects: list[RequestingObject] = []
-    for request, pod_count in sorted([*map(GangRequest, requests), *groups], key=lambda one: one.request.object):
+    for request, pod_count in sorted([*map(GangRequest, requests), *groups], key=lambda asks: asks.request.object):
         size = dict(request.spec.requests)
         try:
             number = _number(request, size, smaller_buffers)
@@ -174,15 +174,15 @@ def build_object_requests(
         gang_count = number if pod_count else int(number > 0)
         of_gangs = (gang_count, request.topology_key) if request.is_gang else ()
         objects.append(RequestingObject(request.object, number * max(pod_count, 1), "", *of_gangs))
-        found += sets
-    columns = size_columns(found)
+        of_requests += sets
+    columns = size_columns(of_requests)
     return ObjectRequests(
         smaller_buffers,
-        tuple(found),
+        tuple(of_requests),
         columns,
-        kinds_of(tuple([one.pod for one in found])),
-        sum(one.number for one in found),
-        columns.together([one.number for one in found]),
+        kinds_of(tuple([entry.pod for entry in of_requests])),
+        sum(entry.number for entry in of_requests),
+        columns.together([entry.number for entry in of_requests]),
         tuple(problems),
         tuple(objects),
     )
@@ -223,7 +223,6 @@ def requests_of_groups(snapshot: Snapshot) -> Iterator[GangRequest]:
 
 
 def _request(snapshot: Snapshot, group: PodGroup, members: list[int]) -> GangRequest:
-    """Return the request of a group. members : its pods, by name."""
     like = template_of(snapshot, group, members)
     if like is None:
         return GangRequest(SlackRequest(group.object, _NO_PODS))

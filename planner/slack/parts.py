@@ -49,12 +49,12 @@ class Part(NamedTuple):
 
 def parts(snapshot: Snapshot, settings: SlackSettings, leaving: Bool) -> list[Part]:
     """Return the parts, the whole cluster first. leaving : bool[N], nodes being deleted."""
-    found: list[Part] = []
+    result: list[Part] = []
     layout = _Layout(snapshot)
     usable = snapshot.nodes.ready & ~snapshot.nodes.unschedulable & ~leaving
     for pool in settings.pools:
-        found.extend(_parts_of(layout, pool, usable))
-    return found
+        result.extend(_parts_of(layout, pool, usable))
+    return result
 
 
 class _Layout:
@@ -68,8 +68,8 @@ class _Layout:
         """Return the rows of a table of nodes that a selector selects."""
         if not selector:
             return np.ones(len(table.label_set), np.bool_)
-        found: Bool = self._labels.matching(selector)[table.label_set]
-        return found
+        matching: Bool = self._labels.matching(selector)[table.label_set]
+        return matching
 
     def in_groups(self, table: NodeColumns, groups: Sequence[int]) -> Bool:
         """Return the rows of a table of nodes that belong to groups."""
@@ -138,8 +138,8 @@ def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[
         )
         # One term per node, by its name.
         for node in np.flatnonzero(nodes.group == group).tolist():
-            named = LabelRequirement(_NAME, LabelOperator.IN, (nodes.name[node],))
-            terms.append(NodeAffinityTerm(pool.nodes, (named,)))
+            by_name = LabelRequirement(_NAME, LabelOperator.IN, (nodes.name[node],))
+            terms.append(NodeAffinityTerm(pool.nodes, (by_name,)))
     # Without any term no node matches, as intended.
     return tuple(terms) or (NodeAffinityTerm((), ()),), problem
 
@@ -205,5 +205,5 @@ def _tolerated(table: NodeColumns, tolerations: tuple[TolerationSpec, ...]) -> B
         all(taint.effect not in _EXCLUDING or any_tolerates(tolerations, taint) for taint in taints)
         for taints in table.taint_sets
     ]
-    found: Bool = np.array([*by_set, False], np.bool_)[table.taint_set]
-    return found
+    tolerated: Bool = np.array([*by_set, False], np.bool_)[table.taint_set]
+    return tolerated

@@ -93,15 +93,14 @@ class Rooms:
         if part.pool.name:
             inside = inside & take_or(part.nodes, pods.node, False)
         used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
-        found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
-        if not found:
+        requests = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
+        if not requests:
             return None
-        by_cpu = max(found, key=lambda one: _rank(one, "cpu", "memory"))
-        by_memory = max(found, key=lambda one: _rank(one, "memory", "cpu"))
+        by_cpu = max(requests, key=lambda amounts: _rank(amounts, "cpu", "memory"))
+        by_memory = max(requests, key=lambda amounts: _rank(amounts, "memory", "cpu"))
         return LargestPods(by_cpu, by_memory, by_cpu == by_memory)
 
     def _counts(self) -> Bool:
-        """Return the pods that count for the largest pods : bool[P]."""
         if self._counted is None:
             snapshot = self._snapshot
             pods = snapshot.pods
@@ -110,10 +109,10 @@ class Rooms:
             if len(ignored):
                 counted &= ~ignored[pods.spec]
             labels = LabelIndex(snapshot.strings, snapshot.label_sets)
-            for one in self._ignored:
-                chosen = labels.matching(one.labels)[pods.label_set]
-                if one.namespaces:
-                    numbers = [string_index(snapshot.strings, name) for name in one.namespaces]
+            for selector in self._ignored:
+                chosen = labels.matching(selector.labels)[pods.label_set]
+                if selector.namespaces:
+                    numbers = [string_index(snapshot.strings, name) for name in selector.namespaces]
                     chosen &= np.isin(pods.namespace, np.array(numbers, np.int32))
                 counted &= ~chosen
             self._counted = counted
@@ -122,10 +121,10 @@ class Rooms:
 
 def _is_enough(rooms: Int64, rows: Bool, amounts: Sequence[tuple[int, int]]) -> bool:
     """Return whether one of some rows has room for all amounts, by column. rooms : int64[N, R]; rows : bool[N]."""
-    found = rows.copy()
+    enough = rows.copy()
     for column, amount in amounts:
-        found &= rooms[:, column] >= amount
-    return bool(found.any())
+        enough &= rooms[:, column] >= amount
+    return bool(enough.any())
 
 
 def _rank(request: Amounts, first: str, second: str) -> tuple[int, int, tuple[tuple[str, int], ...]]:
@@ -142,7 +141,6 @@ def node_rooms(snapshot: Snapshot, cache: SnapshotCache = UNCACHED) -> NodeRooms
 
 
 def _node_rooms(snapshot: Snapshot, cache: SnapshotCache) -> NodeRooms:
-    """Compute it. O(P + N · R + templates · DaemonSets)."""
     nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
     room = nodes.allocatable.copy()
     stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())

@@ -82,16 +82,16 @@ class _SetCollector:
         self.problems: list[str] = []
         self._total = 0
 
-    def add(self, one: PlaceholderSet) -> None:
+    def add(self, entry: PlaceholderSet) -> None:
         """Add a set, or as much of it as is allowed."""
-        most = MOST - self._total
-        if one.number > most:
-            most = 0 if one.is_gang else most
-            self.problems.append(f"{one.name}: {one.number} placeholders are requested, of which {most} are kept")
-        one = one._replace(number=min(one.number, most))
-        self._total += one.number
-        if one.number > 0:
-            self.sets.append(one)
+        limit = MOST - self._total
+        if entry.number > limit:
+            limit = 0 if entry.is_gang else limit
+            self.problems.append(f"{entry.name}: {entry.number} placeholders are requested, of which {limit} are kept")
+        entry = entry._replace(number=min(entry.number, limit))
+        self._total += entry.number
+        if entry.number > 0:
+            self.sets.append(entry)
 
     def may_add(self, number: int) -> bool:
         """Return whether this many more placeholders are allowed."""
@@ -106,28 +106,31 @@ class _SetCollector:
 
 def required_sets(inputs: SetInputs, parts: Sequence[Part], requests: ObjectRequests) -> RequiredSets:
     """Return all sets. requests : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
-    found = _SetCollector()
+    collector = _SetCollector()
     for part in parts:
         if part.problem:
-            found.problems.append(part.problem)
-        _of_part(inputs, part, in_force(part.pool, inputs.now_ns), found)
-    count = len(found.sets)
-    own = tuple(sorted(found.sets, key=lambda one: one.name))
-    found.ask(requests.desired)
-    found.problems.extend(requests.problems)
+            collector.problems.append(part.problem)
+        _of_part(inputs, part, in_force(part.pool, inputs.now_ns), collector)
+    count = len(collector.sets)
+    own = tuple(sorted(collector.sets, key=lambda entry: entry.name))
+    collector.ask(requests.desired)
+    collector.problems.extend(requests.problems)
     of_objects, columns, kinds = requests.sets, requests.sizes, requests.kinds
-    if not found.may_add(requests.number):
-        for one in requests.sets:
-            found.add(one)
-        of_objects = tuple(found.sets[count:])
-        columns, kinds = size_columns(of_objects), kinds_of(tuple([one.pod for one in of_objects]))
+    if not collector.may_add(requests.number):
+        for entry in requests.sets:
+            collector.add(entry)
+        of_objects = tuple(collector.sets[count:])
+        columns, kinds = (
+            size_columns(of_objects),
+            kinds_of(tuple([entry.pod for entry in of_objects])),
+        )
     return RequiredSets(
         own + of_objects,
         size_columns(own).and_of(columns),
-        kinds_of(tuple([one.pod for one in own])).and_of(kinds),
+        kinds_of(tuple([entry.pod for entry in own])).and_of(kinds),
         count,
-        found.desired,
-        tuple(found.problems),
+        collector.desired,
+        tuple(collector.problems),
         requests.objects,
     )
 
@@ -148,11 +151,11 @@ def in_force(pool: PoolSettings, now_ns: int) -> Demand:
     """Return the amounts that apply now. now_ns : Unix nanoseconds."""
     holding = [schedule for schedule in pool.schedules if holds(schedule, now_ns)]
     amounts = dict(pool.amounts)
-    for name in sorted({*_BY_RATE, *(name for one in holding for name in one.amounts)}):
-        meanwhile = [amount for one in holding if (amount := _of(one, name, pool.amounts)) is not None]
+    for name in sorted({*_BY_RATE, *(name for held in holding for name in held.amounts)}):
+        meanwhile = [amount for held in holding if (amount := _of(held, name, pool.amounts)) is not None]
         if meanwhile:
             amounts[name] = largest(meanwhile)
-    counts = [one.replicas for one in holding if one.replicas is not None]
+    counts = [held.replicas for held in holding if held.replicas is not None]
     return Demand(amounts, max(counts, default=None))
 
 
@@ -176,17 +179,16 @@ def largest(amounts: Sequence[SlackAmount]) -> SlackAmount:
     """Return the amount with the largest rate, the largest floor and the largest ceiling, where a missing ceiling is
     the largest.
     """
-    ceilings = [one.ceiling for one in amounts if one.ceiling is not None]
-    floors = [one.floor for one in amounts if one.floor is not None]
+    ceilings = [amount.ceiling for amount in amounts if amount.ceiling is not None]
+    floors = [amount.floor for amount in amounts if amount.floor is not None]
     return SlackAmount(
-        max(one.rate or 0.0 for one in amounts),
+        max(amount.rate or 0.0 for amount in amounts),
         max(floors, default=None),
         max(ceilings) if len(ceilings) == len(amounts) else None,
     )
 
 
-def _of_part(inputs: SetInputs, part: Part, demand: Demand, found: _SetCollector) -> None:
-    """Add the sets that a part of the cluster requests."""
+def _of_part(inputs: SetInputs, part: Part, demand: Demand, collector: _SetCollector) -> None:
     names = [name for name, amount in demand.amounts.items() if amount.rate or amount.floor]
     if not names and not demand.replicas:
         return
@@ -198,11 +200,14 @@ def _of_part(inputs: SetInputs, part: Part, demand: Demand, found: _SetCollector
         # There is no node yet: a new one will match the templates.
         total, nodes = inputs.rooms.template_capacity(part)
     if demand.replicas is None:
-        found.ask(desired)
-    held = [_whole(inputs, part, name, desired, found) for name in sorted(desired) if name not in SPREAD_OUT]
+        collector.ask(desired)
+    held = [_whole(inputs, part, name, desired, collector) for name in sorted(desired) if name not in SPREAD_OUT]
     apart = {name: amount for name, amount in desired.items() if name in SPREAD_OUT}
-    rest = sizes.left(apart, [(one.size, one.number) for one in held if one is not None])
-    _of_standard(inputs, part, _Standard(rest, demand.replicas, total, nodes), found)
+    rest = sizes.left(
+        apart,
+        [(entry.size, entry.number) for entry in held if entry is not None],
+    )
+    _of_standard(inputs, part, _Standard(rest, demand.replicas, total, nodes), collector)
 
 
 class _Standard(NamedTuple):
@@ -215,44 +220,43 @@ class _Standard(NamedTuple):
     nodes: int
 
 
-def _of_standard(inputs: SetInputs, part: Part, demand: _Standard, found: _SetCollector) -> None:
-    """Add the largest placeholders and the standard ones of a part."""
+def _of_standard(inputs: SetInputs, part: Part, demand: _Standard, collector: _SetCollector) -> None:
     desired, replicas, total, nodes = demand
     largest = _largest(inputs, part)
     held = []
     for name, size in largest.sizes.items():
         cut, fits = inputs.rooms.fitted(part, size)
         if not fits:
-            found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is reduced")
-        found.add(_set(part, name, Kind.LARGEST, cut, 1))
+            collector.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is reduced")
+        collector.add(_set(part, name, Kind.LARGEST, cut, 1))
         held.append((cut, 1))
     names = [name for name, amount in desired.items() if amount > 0] or ["cpu", "memory"]
     shares = sizes.standard_shares({name: total.get(name, 0) for name in names}, nodes, part.pool.granularity)
     size = sizes.rounded_down(shares)
-    size = sizes.capped(size, largest.most) if largest.sizes else size
+    size = sizes.capped(size, largest.limit) if largest.sizes else size
     size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
     name = f"{part.prefix}{_STANDARD}"
     damped = sizes.damped(size, inputs.before.get(name), inputs.settings.resize_threshold)
     cut, fits = inputs.rooms.fitted(part, damped)
     rest = sizes.left(desired, held)
     number = sizes.count(rest, cut, shares) if replicas is None else replicas
-    lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
+    lacking = sorted(resource for resource, amount in rest.items() if amount > 0 and not cut.get(resource))
     if lacking or not cut:
-        found.problems.append(f"{name}: no counted node has any {' or '.join(lacking or names)}")
+        collector.problems.append(f"{name}: no counted node has any {' or '.join(lacking or names)}")
     elif number and not fits:
-        found.problems.append(f"{name}: no node has room for {_text(size)}; they are reduced")
+        collector.problems.append(f"{name}: no node has room for {_text(size)}; they are reduced")
     if cut:
-        found.add(_set(part, _STANDARD, Kind.STANDARD, cut, number))
+        collector.add(_set(part, _STANDARD, Kind.STANDARD, cut, number))
     if replicas is not None:
-        for one, times in (*held, (cut, number)):
-            found.ask(one, times)
+        for size, times in (*held, (cut, number)):
+            collector.ask(size, times)
 
 
 class _Largest(NamedTuple):
-    """sizes : of the largest placeholders, by name; most : upper limit of the size of a standard one."""
+    """sizes : of the largest placeholders, by name; limit : upper limit of the size of a standard one."""
 
     sizes: dict[str, dict[str, int]]
-    most: dict[str, int]
+    limit: dict[str, int]
 
 
 def _largest(inputs: SetInputs, part: Part) -> _Largest:
@@ -263,17 +267,19 @@ def _largest(inputs: SetInputs, part: Part) -> _Largest:
     pods = inputs.rooms.largest_pods(part)
     if pods is None:
         return _Largest({}, {})
-    most = {"cpu": pods.by_cpu.get("cpu", 0), "memory": pods.by_memory.get("memory", 0)}
-    most = {name: amount for name, amount in most.items() if amount > 0}
+    amounts = {"cpu": pods.by_cpu.get("cpu", 0), "memory": pods.by_memory.get("memory", 0)}
+    amounts = {name: amount for name, amount in amounts.items() if amount > 0}
     if strategy == pb.SlackStrategy.LARGEST_POD:
-        return _Largest({"largest": most} if most else {}, most)
+        return _Largest({"largest": amounts} if amounts else {}, amounts)
     by = {"largest-cpu": dict(pods.by_cpu), "largest-memory": dict(pods.by_memory)}
     if pods.is_one:
         del by["largest-memory"]
-    return _Largest({name: size for name, size in by.items() if size}, most)
+    return _Largest({name: size for name, size in by.items() if size}, amounts)
 
 
-def _whole(inputs: SetInputs, part: Part, name: str, desired: Amounts, found: _SetCollector) -> PlaceholderSet | None:
+def _whole(
+    inputs: SetInputs, part: Part, name: str, desired: Amounts, collector: _SetCollector
+) -> PlaceholderSet | None:
     """Add placeholders with a resource that only some nodes have, such as GPUs.
 
     Each requests whole units, and the same share of cpu and memory of the average node that has the resource.
@@ -284,30 +290,35 @@ def _whole(inputs: SetInputs, part: Part, name: str, desired: Amounts, found: _S
     if nodes == 0:
         total, nodes = inputs.rooms.template_capacity(part, name)
     if nodes == 0:
-        found.problems.append(f"{part.prefix}{name}: no counted node has any {name}")
+        collector.problems.append(f"{part.prefix}{name}: no counted node has any {name}")
         return None
-    one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
-    size = {other: max(total[other] * one // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)}
-    size[name] = one
+    least_size = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
+    size = {
+        other: max(total[other] * least_size // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)
+    }
+    size[name] = least_size
     cut, fits = inputs.rooms.fitted(part, size)
     if not fits:
-        found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is reduced")
-    made = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))
-    found.add(made)
-    return made
+        collector.problems.append(
+            f"{part.prefix}{name}: no node has room for {_text(size | {name: least_size})}; it is reduced"
+        )
+    standard = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))
+    collector.add(standard)
+    return standard
 
 
 def _set(
     part: Part, name: str, kind: "pb.PlaceholderKind.Code.ValueType", size: Amounts, number: int
 ) -> PlaceholderSet:
-    spec = part.spec._replace(requests=tuple(sorted((one, amount) for one, amount in size.items() if amount > 0)))
+    spec = part.spec._replace(
+        requests=tuple(sorted((resource, amount) for resource, amount in size.items() if amount > 0))
+    )
     return PlaceholderSet(
         f"{part.prefix}{name}", kind, VirtualPod(NAMESPACE, spec), number, dict(size), pool=part.pool.name
     )
 
 
 def _text(size: Amounts) -> str:
-    """Return a size for people."""
     return " and ".join(f"{amount}{'m' if name == 'cpu' else ''} {name}" for name, amount in sorted(size.items()))
 
 
@@ -318,7 +329,7 @@ class RequiredWithout:
     """
 
     def __init__(self, inputs: SetInputs, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
-        self._inputs = inputs._replace(before={one.name: one.size for one in sets if one.kind in _OF_NODES})
+        self._inputs = inputs._replace(before={entry.name: entry.size for entry in sets if entry.kind in _OF_NODES})
         self._parts = parts
         self._sets = sets
 
@@ -328,22 +339,19 @@ class RequiredWithout:
         As many as now if they would have another size: then all of them move anyway. A part that would lose its last
         node requests as much as now. O(parts · (N + S)).
         """
-        parts = [_left(part, nodes) for part in self._parts]
-        found = {one.name: one for one in required_sets(self._inputs, parts, NO_OBJECT_REQUESTS).sets}
-        return np.array([_number(one, found.get(one.name)) for one in self._sets], np.int64)
+        parts = []
+        for part in self._parts:
+            rest = part.nodes.copy()
+            rest[nodes] = False
+            parts.append(part._replace(nodes=rest) if rest.any() else part)
+        required = {entry.name: entry for entry in required_sets(self._inputs, parts, NO_OBJECT_REQUESTS).sets}
+        return np.array([_number(entry, required.get(entry.name)) for entry in self._sets], np.int64)
 
     def kind(self, node: int) -> Hashable:
         """Return the properties of a node on which this depends: nodes of one kind make the same difference."""
         if any(part.pool.strategy in _OF_PODS for part in self._parts):
             return node
         return tuple(bool(part.nodes[node]) for part in self._parts), self._inputs.rooms.of_node(node)
-
-
-def _left(part: Part, nodes: Int32) -> Part:
-    """Return a part without some nodes, or the whole part if none would be left."""
-    left = part.nodes.copy()
-    left[nodes] = False
-    return part._replace(nodes=left) if left.any() else part
 
 
 def _number(now: PlaceholderSet, then: PlaceholderSet | None) -> int:

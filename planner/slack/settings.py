@@ -97,9 +97,9 @@ class SlackSettings:
 
 def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
     """Resolve the slack part of `PlanSettings`. Raises SettingsError for an invalid value."""
-    given = message.slack
-    general = _pool(given, PoolSettings(), _PATH)
-    pools = [_named(one, general, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
+    slack = message.slack
+    general = _pool(slack, PoolSettings(), _PATH)
+    pools = [_named(entry, general, f"{_PATH}.pools[{i}]") for i, entry in enumerate(slack.pools)]
     names = [pool.name for pool in pools]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -108,20 +108,19 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
         SlackSettings,
         message,
         pools=(general, *pools),
-        ignored_pods=tuple(_pods(one, f"{_PATH}.ignored_pods[{i}]") for i, one in enumerate(given.ignored_pods)),
+        ignored_pods=tuple(_pods(entry, f"{_PATH}.ignored_pods[{i}]") for i, entry in enumerate(slack.ignored_pods)),
     )
 
 
-def _named(given: pb.SlackPool, general: PoolSettings, path: str) -> PoolSettings:
-    """Resolve a pool; absent fields default to those of the whole cluster."""
-    if not given.name or set("/:") & set(given.name):
-        raise SettingsError(f"{path}.name", f'{given.name!r} is invalid; give a name without "/" and ":"')
-    pool = _pool(given, general, path)
+def _named(message: pb.SlackPool, general: PoolSettings, path: str) -> PoolSettings:
+    if not message.name or set("/:") & set(message.name):
+        raise SettingsError(f"{path}.name", f'{message.name!r} is invalid; give a name without "/" and ":"')
+    pool = _pool(message, general, path)
     return PoolSettings(
-        name=given.name,
-        node_groups=value_of(given, "node_groups", path),
-        nodes=selector(given.nodes, f"{path}.nodes"),
-        topology_key=given.topology_key,
+        name=message.name,
+        node_groups=value_of(message, "node_groups", path),
+        nodes=selector(message.nodes, f"{path}.nodes"),
+        topology_key=message.topology_key,
         amounts=pool.amounts,
         granularity=pool.granularity,
         strategy=pool.strategy,
@@ -129,49 +128,49 @@ def _named(given: pb.SlackPool, general: PoolSettings, path: str) -> PoolSetting
     )
 
 
-def _pool(given: Any, general: PoolSettings, path: str) -> PoolSettings:
+def _pool(message: Any, general: PoolSettings, path: str) -> PoolSettings:
     """Resolve what `SlackSettings` and `SlackPool` have in common."""
     amounts = dict(general.amounts)
-    if given.HasField("extra_capacity_min_rate"):
-        rate = value_of(given, "extra_capacity_min_rate", path)
+    if message.HasField("extra_capacity_min_rate"):
+        rate = value_of(message, "extra_capacity_min_rate", path)
         amounts |= {name: SlackAmount(rate) for name in _BY_RATE}
-    amounts |= _amounts(given, {name: one.rate or 0.0 for name, one in amounts.items()}, 0.0, path)
-    schedules = tuple(_schedule(one, f"{path}.schedules[{i}]") for i, one in enumerate(given.schedules))
+    amounts |= _amounts(message, {name: entry.rate or 0.0 for name, entry in amounts.items()}, 0.0, path)
+    schedules = tuple(_schedule(entry, f"{path}.schedules[{i}]") for i, entry in enumerate(message.schedules))
     return PoolSettings(
         amounts=amounts,
-        granularity=value_of(given, "granularity", path, general.granularity),
-        strategy=value_of(given, "strategy", path, general.strategy),
+        granularity=value_of(message, "granularity", path, general.granularity),
+        strategy=value_of(message, "strategy", path, general.strategy),
         schedules=schedules or general.schedules,
     )
 
 
-def _amounts(given: Any, rates: Mapping[str, float], default: float | None, path: str) -> dict[str, SlackAmount]:
+def _amounts(message: Any, rates: Mapping[str, float], default: float | None, path: str) -> dict[str, SlackAmount]:
     """Resolve `resources`. rates : those of resources without one of their own, `default` if there is none."""
-    found = {}
-    for name in sorted(given.resources):
-        here, one = f"{path}.resources[{name!r}]", given.resources[name]
+    amounts = {}
+    for name in sorted(message.resources):
+        here, resource = f"{path}.resources[{name!r}]", message.resources[name]
         if name in ("", "pods"):
             raise SettingsError(here, 'not a resource that placeholders can hold; name one, such as "cpu"')
-        floor, ceiling = value_of(one, "floor", here), value_of(one, "ceiling", here)
+        floor, ceiling = value_of(resource, "floor", here), value_of(resource, "ceiling", here)
         if floor is not None and ceiling is not None and ceiling < floor:
             raise SettingsError(f"{here}.ceiling", f"{ceiling} is below the floor {floor}")
-        rate = value_of(one, "rate", here, rates.get(name, default))
-        found[name] = SlackAmount(rate, floor, ceiling)
-    return found
+        rate = value_of(resource, "rate", here, rates.get(name, default))
+        amounts[name] = SlackAmount(rate, floor, ceiling)
+    return amounts
 
 
-def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
-    zone = _zone(given.time_zone, f"{path}.time_zone")
-    check_cron(given.cron, f"{path}.cron")
-    duration = value_of(given, "duration", path)
+def _schedule(schedule: pb.SlackSchedule, path: str) -> SlackSchedule:
+    zone = _zone(schedule.time_zone, f"{path}.time_zone")
+    check_cron(schedule.cron, f"{path}.cron")
+    duration = value_of(schedule, "duration", path)
     if duration is None:
         raise SettingsError(f"{path}.duration", "it is missing; give the duration of the schedule")
-    rate, replicas = value_of(given, "extra_capacity_min_rate", path), value_of(given, "replicas", path)
-    if rate is None and replicas is None and not given.resources:
+    rate, replicas = value_of(schedule, "extra_capacity_min_rate", path), value_of(schedule, "replicas", path)
+    if rate is None and replicas is None and not schedule.resources:
         raise SettingsError(path, "it changes nothing; give extra_capacity_min_rate, resources or replicas")
     rates = dict.fromkeys(_BY_RATE, rate) if rate is not None else {}
-    amounts = _amounts(given, rates, None, path)
-    return SlackSchedule(given.cron, duration, zone, rate, amounts, replicas)
+    amounts = _amounts(schedule, rates, None, path)
+    return SlackSchedule(schedule.cron, duration, zone, rate, amounts, replicas)
 
 
 def _zone(name: str, path: str) -> tzinfo:
@@ -194,5 +193,5 @@ def time_zone(name: str) -> tzinfo:
         return ZoneInfo.from_file(file, key=name)
 
 
-def _pods(given: pb.PodSelector, path: str) -> PodSelector:
-    return PodSelector(value_of(given, "namespaces", path), selector(given.labels, f"{path}.labels"))
+def _pods(message: pb.PodSelector, path: str) -> PodSelector:
+    return PodSelector(value_of(message, "namespaces", path), selector(message.labels, f"{path}.labels"))

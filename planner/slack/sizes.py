@@ -59,9 +59,9 @@ def left(wanted: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]
     return rest
 
 
-def capped(size: Amounts, most: Amounts) -> dict[str, int]:
-    """Return a size limited to `most` in each resource; resources not in `most` are not limited."""
-    return {name: min(amount, most.get(name, amount)) for name, amount in size.items()}
+def capped(size: Amounts, limit: Amounts) -> dict[str, int]:
+    """Return a size limited to `limit` in each resource; resources not in `limit` are not limited."""
+    return {name: min(amount, limit.get(name, amount)) for name, amount in size.items()}
 
 
 def damped(size: Amounts, before: Amounts | None, threshold: float) -> dict[str, int]:

@@ -14,7 +14,6 @@ from trimtab.planner.model.values import (
     AffinityTerm,
     ExtendedDeviceRequest,
     LabelRequirement,
-    NodeAffinityTerm,
     PodClaim,
     PodRequirements,
     SpreadConstraint,
@@ -81,10 +80,16 @@ class SpecWriter:
         if spec.node_affinity is not None:
             out.node_affinity.SetInParent()
             for term in spec.node_affinity:
-                self._add_term(out.node_affinity, term)
-        for one in spec.tolerations:
+                out.node_affinity.terms.add(
+                    match_expressions=self._requirements(term.match_expressions),
+                    match_fields=self._requirements(term.match_fields),
+                )
+        for toleration in spec.tolerations:
             out.tolerations.add(
-                key=text(one.key), operator=_code(one.operator), value=text(one.value), effect=_code(one.effect)
+                key=text(toleration.key),
+                operator=_code(toleration.operator),
+                value=text(toleration.value),
+                effect=_code(toleration.effect),
             )
         for port in spec.host_ports:
             out.host_ports.add(protocol=text(port.protocol), host_ip=text(port.host_ip), port=port.port)
@@ -92,11 +97,10 @@ class SpecWriter:
             if terms:
                 getattr(out, field).extend([self._affinity(term) for term in terms])
         if spec.topology_spread:
-            out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
+            out.topology_spread.extend([self._spread(constraint) for constraint in spec.topology_spread])
         self._add_rest(out, spec)
 
     def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodRequirements) -> None:
-        """Add fields that few specs have."""
         add_claims(out, spec.claims, spec.extended_device_requests)
         out.local_storage = spec.local_storage
         out.priority = spec.priority
@@ -108,20 +112,14 @@ class SpecWriter:
             if names := getattr(spec, field):
                 getattr(out, field).extend([self.string(name) for name in names])
 
-    def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeAffinityTerm) -> None:
-        out.terms.add(
-            match_expressions=self._requirements(term.match_expressions),
-            match_fields=self._requirements(term.match_fields),
-        )
-
     def _requirements(self, selector: Iterable[LabelRequirement]) -> list[snapshot_pb2.LabelRequirement]:
         return [
             snapshot_pb2.LabelRequirement(
-                key=self.string(one.key),
-                operator=_code(one.operator),
-                values=[self.string(value) for value in one.values],
+                key=self.string(requirement.key),
+                operator=_code(requirement.operator),
+                values=[self.string(value) for value in requirement.values],
             )
-            for one in selector
+            for requirement in selector
         ]
 
     def _selector(self, selector: Iterable[LabelRequirement] | None) -> snapshot_pb2.LabelSelector | None:
@@ -130,20 +128,20 @@ class SpecWriter:
     def _affinity(self, term: AffinityTerm) -> snapshot_pb2.PodAffinityTerm:
         return snapshot_pb2.PodAffinityTerm(
             selector=self._selector(term.selector),
-            namespaces=[self.string(one) for one in term.namespaces],
+            namespaces=[self.string(namespace) for namespace in term.namespaces],
             namespace_selector=self._selector(term.namespace_selector),
             topology_key=self.string(term.topology_key),
         )
 
-    def _spread(self, one: SpreadConstraint) -> snapshot_pb2.TopologySpreadConstraint:
+    def _spread(self, constraint: SpreadConstraint) -> snapshot_pb2.TopologySpreadConstraint:
         return snapshot_pb2.TopologySpreadConstraint(
-            max_skew=one.max_skew,
-            topology_key=self.string(one.topology_key),
-            selector=self._selector(one.selector),
-            min_domains=one.min_domains,
-            honor_node_affinity=one.honor_node_affinity,
-            honor_node_taints=one.honor_node_taints,
-            match_label_keys=[self.string(key) for key in one.match_label_keys],
+            max_skew=constraint.max_skew,
+            topology_key=self.string(constraint.topology_key),
+            selector=self._selector(constraint.selector),
+            min_domains=constraint.min_domains,
+            honor_node_affinity=constraint.honor_node_affinity,
+            honor_node_taints=constraint.honor_node_taints,
+            match_label_keys=[self.string(key) for key in constraint.match_label_keys],
         )
 
 
@@ -154,8 +152,8 @@ def add_claims(out: pb.PodSpec, claims: tuple[PodClaim, ...], extended: tuple[Ex
         if isinstance(claim.spec, DeviceClaim):
             row.spec.SetInParent()
             write_claim_spec(row.spec, claim.spec)
-    for one in extended:
-        out.extended_device_requests.add(name=one.name, resource=one.resource, count=one.devices)
+    for resource in extended:
+        out.extended_device_requests.add(name=resource.name, resource=resource.resource, count=resource.devices)
 
 
 def write_claim_spec(out: pb.DeviceClaimSpec, claim: DeviceClaim) -> None:
@@ -164,8 +162,8 @@ def write_claim_spec(out: pb.DeviceClaimSpec, claim: DeviceClaim) -> None:
         alternatives = request.first_available if request.exactly is None else (request.exactly,)
         admin = request.exactly is not None and bool(request.exactly.admin_access)
         row = out.requests.add(name=request.name, first_available=request.exactly is None, admin_access=admin)
-        for one in alternatives:
-            _add_alternative(row, one)
+        for alternative in alternatives:
+            _add_alternative(row, alternative)
     for constraint in claim.constraints:
         out.constraints.add(
             requests=constraint.requests,
@@ -174,20 +172,20 @@ def write_claim_spec(out: pb.DeviceClaimSpec, claim: DeviceClaim) -> None:
         )
 
 
-def _add_alternative(row: pb.DeviceRequest, one: DeviceSubRequest) -> None:
+def _add_alternative(row: pb.DeviceRequest, alternative: DeviceSubRequest) -> None:
     out = row.alternatives.add(
-        name=one.name,
-        device_class=one.device_class,
-        selectors=[text for text in one.selectors if text is not None],
-        mode=_MODES.get(one.mode, pb.DeviceAllocationMode.OTHER),
-        count=one.count,
-        unknown_selector=None in one.selectors,
+        name=alternative.name,
+        device_class=alternative.device_class,
+        selectors=[text for text in alternative.selectors if text is not None],
+        mode=_MODES.get(alternative.mode, pb.DeviceAllocationMode.OTHER),
+        count=alternative.count,
+        unknown_selector=None in alternative.selectors,
     )
-    for toleration in one.tolerations:
+    for toleration in alternative.tolerations:
         out.tolerations.add(
             key=toleration.key, operator=toleration.operator, value=toleration.value, effect=toleration.effect
         )
-    for name, nano in one.capacity or ():
+    for name, nano in alternative.capacity or ():
         out.capacities.add(name=name, value=f"{nano}n")
 
 

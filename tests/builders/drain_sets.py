@@ -103,7 +103,7 @@ def problem_of(loop: Loop, classes: int, bounded: bool = True) -> DrainProblem:
         offsets,
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=room, mix=mix, mixed=mixed),
+        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most_free=room, mix=mix, mixed=mixed),
         NodeLimits(
             *budget_uses(offsets, pods, membership_of(loop), most),
             group=np.array(loop.group, np.int32),

@@ -16,7 +16,7 @@ from trimtab.planner.devices.model import AllocatedDevice, DeviceClaim, DeviceId
 from trimtab.planner.model.values import MountedVolume
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import recall as recall_scale_down
-from trimtab.planner.slack.state import recall as recall_slack
+from trimtab.planner.slack.places import recall as recall_slack
 from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize

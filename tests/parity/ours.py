@@ -20,8 +20,7 @@ from trimtab.planner.decisions.simulations import simulation_settings
 from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.round import Work
 from trimtab.planner.simulation import kernels
-from trimtab.planner.simulation.build import Simulation, build_simulation
-from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.build import Simulation, build_simulation, with_virtual
 from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, template_of
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
 from trimtab.v1 import plan_pb2, reason_pb2

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.stored.plan_history import CLUSTER, FIRST_S, SNAPSHOT, STATE, STEP_S, WANTED, ask, known, snapshot
 from trimtab.clients.loop.kept_state import StateFile, StateKeeper
-from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.placement.hints import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 

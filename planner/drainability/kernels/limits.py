@@ -76,8 +76,8 @@ def over_budget(limits: NodeLimits, node: int) -> int:
     """Return the first pod of a node whose budget does not suffice, -1 if none."""
     for at in range(limits.offsets[node], limits.offsets[node + 1]):
         budget = widened(limits.budget[at])
-        left = limits.disruptions[budget]
-        if limits.need[at] > left and not (left > 0 and limits.in_turn[budget] > 0):
+        disruptions = limits.disruptions[budget]
+        if limits.need[at] > disruptions and not (disruptions > 0 and limits.in_turn[budget] > 0):
             return int(limits.pod[at])
     return -1
 
@@ -99,14 +99,14 @@ def spend(limits: NodeLimits, node: int, times: int) -> None:
 
 
 @kernel
-def admit(limits: NodeLimits, order: Int32, most: int, refused: Int32) -> int:
+def admit(limits: NodeLimits, order: Int32, limit: int, refused: Int32) -> int:
     """Let nodes : int32[M] leave in their order, at most so many; return how many do. order : those come first then;
     refused : int32[M], why each of the others may not, 0 = it was not asked."""
     count = 0
     for row in range(len(order)):
         node = widened(order[row])
         refused[row] = 0
-        if count == most:
+        if count == limit:
             continue
         reason = over_limit(limits, node)
         if reason == 0 and over_budget(limits, node) >= 0:
@@ -142,26 +142,26 @@ class WaveBudgets(NamedTuple):
 
 
 @kernel
-def number_waves(limits: NodeLimits, nodes: Int32, budgets: WaveBudgets, most: int, wave: Int32) -> bool:
+def number_waves(limits: NodeLimits, nodes: Int32, budgets: WaveBudgets, most_waves: int, wave: Int32) -> bool:
     """Write the wave : int32[K], from 1, in which each node : int32[K] goes: the first in which disruption budgets
-    allow its evictions with the nodes before it. Return whether `most` waves suffice. Only `disruptions` are written,
-    and are of no use afterwards. Source: own; first fit, as in bin packing. O(waves · (budgets + uses)).
+    allow its evictions with the nodes before it. Return whether `most_waves` waves suffice. Only `disruptions` are
+    written, and are of no use afterwards. Source: own; first fit, as in bin packing. O(waves · (budgets + uses)).
     """
-    left = limits.disruptions
+    disruptions = limits.disruptions
     wave[:] = NOT_YET
     waiting = len(nodes)
-    for number in range(1, most + 1):
+    for number in range(1, most_waves + 1):
         if waiting == 0:
             break
         before = waiting
-        for budget in range(len(left)):
-            left[budget] = budgets.now[budget] if number == 1 else budgets.refilled[budget]
+        for budget in range(len(disruptions)):
+            disruptions[budget] = budgets.now[budget] if number == 1 else budgets.refilled[budget]
         for row in range(len(nodes)):
             node = widened(nodes[row])
             if wave[row] != NOT_YET or over_budget(limits, node) >= 0:
                 continue
             for at in range(limits.offsets[node], limits.offsets[node + 1]):
-                left[limits.budget[at]] -= limits.need[at]
+                disruptions[limits.budget[at]] -= limits.need[at]
             wave[row] = number
             waiting -= 1
         if waiting == before and number > 1:

@@ -65,7 +65,7 @@ def match_hints(
     O(pods), and O(pods · log pods) for nodes whose pods have changed.
     """
     source, bounds, pod, destination = remembered
-    found = 0
+    matched = 0
     for row in range(len(source)):
         group = source[row]
         first, last = widened(bounds[row]), widened(bounds[row + 1])
@@ -73,19 +73,19 @@ def match_hints(
             continue
         at, is_sorted = first, False
         for member in range(offsets[group], offsets[group + 1]):
-            one = members[member]
-            if at == last or pod[at] != digests[one]:
+            candidate = members[member]
+            if at == last or pod[at] != digests[candidate]:
                 if not is_sorted:
                     sort_by_digest(pod, order, first, last)
                     is_sorted = True
-                place = first_with(pod, order, first, last, widened(digests[one]))
+                place = first_with(pod, order, first, last, widened(digests[candidate]))
                 if place < 0:
                     continue
                 at = place
-            hint[one] = destination[at]
-            found += 1
+            hint[candidate] = destination[at]
+            matched += 1
             at += 1
-    return found
+    return matched
 
 
 @inner_kernel
@@ -115,9 +115,9 @@ def sift_down(pod: Int32, order: Int32, first: int, root: int, count: int) -> No
 
 
 @inner_kernel
-def comes_before(pod: Int32, one: int, other: int) -> bool:
+def comes_before(pod: Int32, first: int, other: int) -> bool:
     """Return whether an entry comes before another: smaller digest, or the same and earlier."""
-    return bool(pod[one] < pod[other] or (pod[one] == pod[other] and one < other))
+    return bool(pod[first] < pod[other] or (pod[first] == pod[other] and first < other))
 
 
 @inner_kernel

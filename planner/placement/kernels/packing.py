@@ -31,17 +31,19 @@ COUNTS = 2
 
 
 class PackingGroups(NamedTuple):
-    """Q groups that may grow; among equal ones the first is preferred. template_node : int64[Q]; size, left : int64[Q]
-    nodes of the group, and how many more it may have, in place; total_left : int64[1] the latter for all groups
-    together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q] scratch.
-    """
+    """Q groups that may grow; among equal ones the first is preferred."""
 
     template_node: Int64
     size: Int64
-    left: Int64
+    """Nodes of each group, in place."""
+    room_left: Int64
+    """How many more each may have, in place."""
     total_left: Int64
+    """int64[1] the same for all groups together, in place."""
     opened: Int64
+    """New nodes of each, written."""
     tried: UInt8
+    """Scratch."""
 
 
 class KnownRefusals(NamedTuple):
@@ -114,8 +116,8 @@ def pack_pods(sim: SimulationState, task: PackingTask) -> None:
                 place_several(sim, pod_class, task.spare_nodes[at], count)
             else:
                 place(sim, pod, task.spare_nodes[at])
-            for taken in range(row, row + count):
-                task.node_of[taken] = at
+            for same in range(row, row + count):
+                task.node_of[same] = at
             task.counts[PLACED] += count
             row += count
         row = end
@@ -176,18 +178,18 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
             groups.tried[chosen] = 1
             before = widened(mark(sim))
             open_from_template(sim, task.spare_nodes[at], groups.template_node[chosen])
-        found = refusal(sim, pod, pod_class, task.spare_nodes[at])
-        if found == ADMITTED:
+        reason = refusal(sim, pod, pod_class, task.spare_nodes[at])
+        if reason == ADMITTED:
             if chosen >= 0:
                 note_opened(task, chosen)
             return int(at)
         if chosen >= 0:
-            task.refused[pod_class, chosen] = found == FOR_GOOD
+            task.refused[pod_class, chosen] = reason == FOR_GOOD
             revert(sim, before)
             continue
         at += 1
-        for_good = for_good and found == FOR_GOOD
-        for_now = for_now and found != THIS_POD
+        for_good = for_good and reason == FOR_GOOD
+        for_now = for_now and reason != THIS_POD
         if for_good:
             memory.cursor[pod_class] = at
         if for_now:
@@ -204,21 +206,21 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
     all open ones; the first of equal ones; -1 if none admits the pod.
     """
     groups, pod_class, opened = task.groups, sim.pod_class[pod], widened(task.counts[OPENED])
-    best, most, chosen = widened(NO_NODE), widened(0), widened(NO_NODE)
+    best, largest, chosen = widened(NO_NODE), widened(0), widened(NO_NODE)
     for at in range(opened):
-        if most < several and refusal(sim, pod, pod_class, task.spare_nodes[at]) == ADMITTED:
+        if largest < several and refusal(sim, pod, pod_class, task.spare_nodes[at]) == ADMITTED:
             room = room_for(sim, pod_class, task.spare_nodes[at], several)
-            if room > most:
-                best, most = widened(at), widened(room)
-    group = widened(next_group(task, pod_class) if most < several else NO_NODE)
+            if room > largest:
+                best, largest = widened(at), widened(room)
+    group = widened(next_group(task, pod_class) if largest < several else NO_NODE)
     while group >= 0:
         groups.tried[group] = 1
         before = mark(sim)
         open_from_template(sim, task.spare_nodes[opened], groups.template_node[group])
         if refusal(sim, pod, pod_class, task.spare_nodes[opened]) == ADMITTED:
             room = room_for(sim, pod_class, task.spare_nodes[opened], several)
-            if room > most:
-                chosen, most = group, widened(room)
+            if room > largest:
+                chosen, largest = group, widened(room)
         revert(sim, before)
         group = widened(next_group(task, pod_class))
     if chosen >= 0:
@@ -242,7 +244,7 @@ def next_group(task: PackingTask, pod_class: int) -> int:
     groups, chosen = task.groups, NO_NODE
     if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.spare_nodes):
         for q in range(len(groups.template_node)):
-            possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
+            possible = groups.room_left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
             if possible and (chosen < 0 or groups.size[q] < groups.size[chosen]):
                 chosen = q
     return chosen
@@ -253,7 +255,7 @@ def note_opened(task: PackingTask, group: int) -> None:
     """Count a node that was opened."""
     groups = task.groups
     groups.size[group] += 1
-    groups.left[group] -= 1
+    groups.room_left[group] -= 1
     groups.opened[group] += 1
     groups.total_left[0] -= 1
     task.group_of[task.counts[OPENED]] = group

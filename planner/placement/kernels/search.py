@@ -40,10 +40,10 @@ def alike_ahead(sim: SimulationState, pods: Int32, row: int) -> int:
 
 
 @copied_kernel
-def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
-    """Return how many pods of a class, up to `most`, fit the free amounts of a node. O(R)."""
+def room_for(sim: SimulationState, pod_class: int, node: int, limit: int) -> int:
+    """Return how many pods of a class, up to `limit`, fit the free amounts of a node. O(R)."""
     free, request = sim.resources.free, sim.resources.request
-    room = most
+    room = limit
     for resource in range(free.shape[1]):
         if request[pod_class, resource] > 0:
             if free[node, resource] < request[pod_class, resource]:
@@ -77,31 +77,34 @@ NO_DOMAINS = Domains(_NONE, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int3
 
 
 UNKNOWN: Final = np.iinfo(np.int64).max
-"""An upper bound in `Search.most` that excludes nothing."""
+"""An upper bound in `Search.most_free` that excludes nothing."""
 NO_MOST: Final = np.zeros((0, 2), np.int64)
 NO_MIX: Final = np.zeros(0, np.int64)
 
 
 @by_reference()
 class Search(NamedTuple):
-    """The nodes of a search. order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in
-    place, by pod class the position in `order` before which no node has room; failed : int64[S], in place, by pod class
-    1 + the length of the log when the last search of `place_all` found nothing, 0 = none has; domains : used by
-    `place_all` only; most : int64[D, 2], in place, by position in `order` upper bounds of what the node has free of the
-    first two resources, UNKNOWN = none, negative = not allowed for good. Reading them in order takes a fraction of the
-    time of a check. Empty = not kept: room must not grow while they are used; mix : int64[2], the scarce resource and
-    another one: pods rather go where the other one will not run out before the scarce one, empty = anywhere; mixed :
-    int64[S], in place, by pod class the position in `order` up to which no such node was found.
-    """
+    """The nodes of a search; what it remembers is written in place."""
 
     order: Int32
+    """int32[D] nodes, best first."""
     allowed: Bool
+    """bool[N]"""
     cursor: Int64
+    """int64[S] by pod class the position in `order` before which no node has room."""
     failed: Int64
+    """int64[S] by pod class 1 + the length of the log when the last search of `place_all` found nothing, 0 = none."""
     domains: Domains = NO_DOMAINS
-    most: Int64 = NO_MOST
+    """Used by `place_all` only."""
+    most_free: Int64 = NO_MOST
+    """int64[D, 2] by position in `order` upper bounds of what the node has free of the first two resources, UNKNOWN =
+    none, negative = not allowed for good; empty = not kept. Reading them in order takes a fraction of the time of a
+    check. Room must not grow while they are used."""
     mix: Int64 = NO_MIX
+    """int64[2], the scarce resource and another one: pods rather go where the other one will not run out before the
+    scarce one, empty = anywhere."""
     mixed: Int64 = NO_MIX
+    """int64[S] by pod class the position in `order` up to which no such node was found."""
 
 
 def unknown_room(order: Int32) -> Int64:
@@ -116,22 +119,22 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
     candidate (-1 = none), which may receive pods again if it stays.
     """
     of_class = widened(sim.pod_class[pod])
-    need, most = sim.resources.need, search.most
+    need, most_free = sim.resources.need, search.most_free
     first, second = need[of_class, 0], need[of_class, 1]
     at, passed = search.cursor[of_class], widened(-1)
     while at < len(search.order):
-        if len(most) == 0 or (most[at, 0] >= first and most[at, 1] >= second):
+        if len(most_free) == 0 or (most_free[at, 0] >= first and most_free[at, 1] >= second):
             node = widened(search.order[at])
             if search.allowed[node]:
                 if fits_locally(sim, of_class, node):
                     break
-                if len(most) > 0 and sim.blocked[of_class, sim.node_class[node]] == 0:
-                    most[at, 0] = sim.resources.free[node, 0]
-                    most[at, 1] = sim.resources.free[node, 1]
+                if len(most_free) > 0 and sim.blocked[of_class, sim.node_class[node]] == 0:
+                    most_free[at, 0] = sim.resources.free[node, 0]
+                    most_free[at, 1] = sim.resources.free[node, 1]
             elif node == candidate:
                 passed = at if passed < 0 else passed
-            elif len(most) > 0:
-                most[at, 0] = -1
+            elif len(most_free) > 0:
+                most_free[at, 0] = -1
         at += 1
     search.cursor[of_class] = at if passed < 0 else passed
     return bool(at < len(search.order))
@@ -145,13 +148,13 @@ def seek_by_mix(sim: SimulationState, search: Search, pod: int) -> int:
     """
     of_class = widened(sim.pod_class[pod])
     scarce, other = search.mix[0], search.mix[1]
-    free, most = sim.resources.free, search.most
+    free, most_free = sim.resources.free, search.most_free
     first, second = sim.resources.need[of_class, 0], sim.resources.need[of_class, 1]
     of_scarce = float(sim.resources.request[of_class, scarce])
     of_other = float(sim.resources.request[of_class, other])
     at, target = max(search.mixed[of_class], search.cursor[of_class]), widened(-1)
     while at < len(search.order):
-        if len(most) == 0 or (most[at, 0] >= first and most[at, 1] >= second):
+        if len(most_free) == 0 or (most_free[at, 0] >= first and most_free[at, 1] >= second):
             node = widened(search.order[at])
             is_like = of_other * float(free[node, scarce]) <= of_scarce * float(free[node, other])
             if is_like and search.allowed[node] and fits(sim, pod, node):
@@ -173,10 +176,10 @@ def seek(sim: SimulationState, search: Search, pod: int) -> int:
         target = widened(seek_by_mix(sim, search, pod))
         if target >= 0:
             return int(target)
-    need, most = sim.resources.need, search.most
+    need, most_free = sim.resources.need, search.most_free
     first, second = need[of_class, 0], need[of_class, 1]
     for at in range(search.cursor[of_class], len(search.order)):
-        if len(most) > 0 and (most[at, 0] < first or most[at, 1] < second):
+        if len(most_free) > 0 and (most_free[at, 0] < first or most_free[at, 1] < second):
             continue
         node = widened(search.order[at])
         if search.allowed[node] and fits(sim, pod, node):
@@ -264,13 +267,13 @@ def seek_roomiest(sim: SimulationState, search: Search, pod: int, several: int) 
     """Return the allowed node that takes most of several pods like one, the first in search order of equal ones; -1 if
     none fits the pod.
     """
-    best, most = widened(-1), widened(0)
+    best, largest = widened(-1), widened(0)
     for at in range(len(search.order)):
         node = widened(search.order[at])
-        if most < several and search.allowed[node] and fits(sim, pod, node):
+        if largest < several and search.allowed[node] and fits(sim, pod, node):
             room = room_for(sim, sim.pod_class[pod], node, several)
-            if room > most:
-                best, most = node, widened(room)
+            if room > largest:
+                best, largest = node, widened(room)
     return int(best)
 
 

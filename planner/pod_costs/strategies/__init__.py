@@ -3,13 +3,17 @@
 from typing import Final
 
 from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY
-from trimtab.planner.pod_costs.strategies.nodes import (
+from trimtab.planner.pod_costs.strategies.pods import (
+    ACCUMULATED_WORK,
+    BALANCE_DOMAINS,
+    IDLE,
     NODE_COST,
     NODE_DRAIN,
+    OLDEST,
     PREFER_NO_SCHEDULE_NODES,
     UNTOLERATED_TAINTS,
+    YOUNGEST,
 )
-from trimtab.planner.pod_costs.strategies.pods import ACCUMULATED_WORK, BALANCE_DOMAINS, IDLE, OLDEST, YOUNGEST
 from trimtab.planner.pod_costs.strategy import Strategy
 from trimtab.v1.plan_pb2 import PodCostStrategy as Code
 

@@ -215,7 +215,6 @@ def _terms_of(spec: PodRequirements) -> list[tuple[AffinityTerm, int]]:
 
 
 def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:
-    """Return (int64[parts+1] the start of each part, the joined parts)."""
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=offsets[1:])
     return offsets, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)

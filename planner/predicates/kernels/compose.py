@@ -83,7 +83,6 @@ class Composer:
         return [f"{field}_{hook}({_TUPLES.sub(f'{_SAME}.{field}', parameters)})" for field in having]
 
     def _kernel(self, name: str, parameters: str, lines: list[str], result: str) -> str:
-        """Return the source of a function."""
         return "\n".join([f"def {name}({parameters}):", *lines, f"    return {result}", ""])
 
     def source(self) -> str:

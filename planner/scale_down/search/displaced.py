@@ -73,18 +73,18 @@ def names_of(context: ScaleDownContext, pods: Int64 | Int32) -> list[str]:
     names = snapshot.pod_keys(pods[pods < len(snapshot.pods.spec)])
     if len(names) == len(pods):
         return names
-    known = iter(names)
-    return [next(known) if pod < len(snapshot.pods.spec) else name_of(context, pod) for pod in pods.tolist()]
+    pod_names = iter(names)
+    return [next(pod_names) if pod < len(snapshot.pods.spec) else name_of(context, pod) for pod in pods.tolist()]
 
 
 def name_of(context: ScaleDownContext, pod: int) -> str:
     """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
-    known = len(snapshot.pods.spec)
-    if pod < known:
+    pod_count = len(snapshot.pods.spec)
+    if pod < pod_count:
         return snapshot.pod_key(pod)
-    at = pod - known - len(context.evictions)
+    at = pod - pod_count - len(context.evictions)
     if at >= 0:
         return context.request.round.placeholders[at]
-    eviction = context.evictions[pod - known]
+    eviction = context.evictions[pod - pod_count]
     return f"{eviction.namespace}/{eviction.name}"

@@ -15,7 +15,7 @@ from trimtab.planner.placement.hints import PodGroups
 from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.balance import Balance, uneven
 from trimtab.planner.scale_down.search.displaced import place_and_record
-from trimtab.planner.scale_down.search.headroom import CapacityUse
+from trimtab.planner.scale_down.search.headroom import CapacityUse, NodeScores
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     DESTINATION,
     EVALUATED,
@@ -28,13 +28,12 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     repeat_plan,
 )
 from trimtab.planner.scale_down.search.kernels.waves import give_back_places, hold_places, mark_without_order
-from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.state import PreviousLoop
 from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
@@ -174,48 +173,62 @@ def run(task: DrainTask, candidates: Int32, options: DrainOptions) -> DrainSet:
     until there are none. The same applies to nodes of all-or-nothing groups and of gangs that do not go whole, and to
     nodes that have to stay for balance. Raises MoveLogFullError.
     """
-    start = current_mark(task.state)
-    left_out = np.zeros(len(task.nodes.unneeded_before), np.uint8)
-    blocking_pod = np.full(len(task.nodes.unneeded_before), -1, np.int32)
+    start, left_out = current_mark(task.state), LeftOut(task)
     while True:
-        attempt = _pass(task, candidates, left_out > 0, options)
-        is_proven = attempt.proven == len(attempt.accepted)
-        unplaceable = np.zeros_like(left_out, bool) if is_proven else nodes_with_unplaceable_pods(task, attempt.problem)
-        stays = to_stay_even(task, attempt.accepted)
-        parts, torn = _parts(task, attempt), task.nodes.gangs.torn(attempt.accepted)
+        attempt = _pass(task, candidates, left_out.nodes, options)
+        accepted = attempt.accepted
+        is_proven, is_whole = attempt.proven == len(accepted), attempt.stopped_at < 0
+        stays = left_out.add(attempt.problem, accepted, accepted, is_whole=is_whole, is_proven=is_proven)
         check_log(task.state)
-        if unplaceable.any():
-            blocking_pod[unplaceable] = attempt.problem.blocking_pod[unplaceable]
-            left_out[unplaceable] = NO_PLACE
-        elif len(parts):
-            left_out[parts] = ATOMIC
-        elif len(torn):
-            left_out[torn], blocking_pod[torn] = BLOCKED, task.nodes.gangs.pod[torn]
-        elif len(stays):
-            left_out[stays] = BALANCE
-        else:
+        if not stays.any():
             break
         revert(task.state, start)
-    out = left_out > 0
-    attempt.problem.outcome[out] = left_out[out]
-    attempt.problem.blocking_pod[out] = blocking_pod[out]
-    return attempt._replace(evaluated=attempt.evaluated + int(out.sum()))
+    left_out.write(attempt.problem)
+    return attempt._replace(evaluated=attempt.evaluated + int(left_out.nodes.sum()))
+
+
+class LeftOut:
+    """The nodes that cannot go with the others of a set. why : uint8[N] `UnremovableReason.Code`, 0 = it can."""
+
+    def __init__(self, task: DrainTask) -> None:
+        self._task, count = task, len(task.nodes.unneeded_before)
+        self.why: UInt8 = np.zeros(count, np.uint8)
+        self._blocking_pod = np.full(count, -1, np.int32)
+
+    @property
+    def nodes(self) -> Bool:
+        """Which nodes are left out. bool[N]."""
+        return self.why > 0
+
+    def add(
+        self, problem: DrainProblem, accepted: Int32, new: Int32, *, is_whole: bool = True, is_proven: bool = False
+    ) -> Bool:
+        """Leave out what cannot go; return these nodes. bool[N]. new : int32, those of the accepted nodes that a step
+        has added; is_whole : no bound has stopped the loop; is_proven : each pod is known to have a place."""
+        nodes, stays = self._task.nodes, np.zeros_like(self.why)
+        if len(new) and not is_proven:
+            stays[nodes_with_unplaceable_pods(self._task, problem)] = NO_PLACE
+        if len(new) and not stays.any():
+            stays[nodes.gangs.torn(new)] = BLOCKED
+            if is_whole and nodes.atomic_size[new].any():
+                group = self._task.problem.limits.group[new]
+                stays[new[np.bincount(group)[group] < nodes.atomic_size[new]]] = ATOMIC
+            if not stays.any():
+                stays[to_stay_even(self._task, accepted)] = BALANCE
+        np.copyto(self.why, stays, where=stays > 0)
+        np.copyto(self._blocking_pod, problem.blocking_pod, where=stays == NO_PLACE)
+        np.copyto(self._blocking_pod, nodes.gangs.pod, where=stays == BLOCKED)
+        return stays > 0
+
+    def write(self, problem: DrainProblem) -> None:
+        """Write outcomes and blocking pods."""
+        out = self.nodes
+        problem.outcome[out], problem.blocking_pod[out] = self.why[out], self._blocking_pod[out]
 
 
 def to_stay_even(task: DrainTask, accepted: Int32) -> Int32:
     """Return the accepted nodes that have to stay to keep similar groups and zones within the limit."""
     return accepted[uneven(task.balance, accepted)] if task.balance else accepted[:0]
-
-
-def _parts(task: DrainTask, attempt: DrainSet) -> Int32:
-    """Return the accepted nodes of all-or-nothing groups in which other nodes stay; none if a bound
-    stopped the loop.
-    """
-    accepted = attempt.accepted
-    if attempt.stopped_at >= 0 or not task.nodes.atomic_size[accepted].any():
-        return accepted[:0]
-    group = task.problem.limits.group[accepted]
-    return accepted[np.bincount(group)[group] < task.nodes.atomic_size[accepted]]
 
 
 def nodes_with_unplaceable_pods(task: DrainTask, problem: DrainProblem) -> Bool:
@@ -269,12 +282,12 @@ class _Cursor:
 
     def advance(self, task: DrainTask, problem: DrainProblem) -> None:
         """Try the candidates from the position on, in batches as far as time and bounds allow."""
-        known = task.nodes.unneeded_before
+        before = task.nodes.unneeded_before
         while self.position < self.end:
             last = self._batch_end(task)
             first = self.position
             self.position = int(
-                drain_candidates(task.state, problem, self.candidates, first, last, known, self.still_to_simulate, 0)
+                drain_candidates(task.state, problem, self.candidates, first, last, before, self.still_to_simulate, 0)
             )
             if self.position < last or first == last:
                 break
@@ -297,7 +310,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     every : int32[E] candidates; left_out : bool[N], those that stay anyway. Destinations are searched among the nodes
     that stay anyway, then among the candidates, last first.
     """
-    cursor, known = _Cursor(task, every, left_out, options), task.nodes.unneeded_before
+    cursor, before = _Cursor(task, every, left_out, options), task.nodes.unneeded_before
     search_order = np.concatenate([task.nodes.staying, every[left_out[every]], cursor.candidates[::-1]])
     problem, proven = _begin(task, search_order, cursor.candidates[: cursor.repeated], options)
     cursor.position = proven
@@ -308,7 +321,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
         drain_candidates(
-            task.state, problem, tried, 0, len(tried), known, cursor.still_to_simulate, DESTINATION_PATIENCE
+            task.state, problem, tried, 0, len(tried), before, cursor.still_to_simulate, DESTINATION_PATIENCE
         )
     give_back(task, problem, held)
     stopped_at = cursor.stopped_at
@@ -372,7 +385,11 @@ def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOp
 
 def prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> DrainProblem:
     """Return an initial problem, with the pending pods placed that fit somewhere."""
-    problem = _fresh(task.problem, search_order)
+    problem = copied(task.problem)
+    problem.outcome[:] = NOT_EVALUATED
+    problem.blocking_pod[:] = -1
+    search = problem.search._replace(order=search_order, most_free=unknown_room(search_order))
+    problem = problem._replace(search=search)
     if options.proposed is not None:
         problem = problem._replace(hint=options.proposed)
     if options.by_mix:
@@ -399,14 +416,6 @@ def _is_more_than_a_repetition(task: DrainTask, problem: DrainProblem, fresh: in
     pods, at = task.unbound_pods[on_nodes], at[on_nodes]
     is_new_destination = (problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)
     return task.basis_changed or fresh > 0 or lost > 0 or bool(is_new_destination.any())
-
-
-def _fresh(problem: DrainProblem, order: Int32) -> DrainProblem:
-    """Return a problem of its own for the next attempt, nothing evaluated. order : int32[N] destinations."""
-    own = copied(problem)
-    own.outcome[:] = NOT_EVALUATED
-    own.blocking_pod[:] = -1
-    return own._replace(search=own.search._replace(order=order, most=unknown_room(order)))
 
 
 def copied(problem: DrainProblem) -> DrainProblem:

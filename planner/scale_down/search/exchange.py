@@ -1,16 +1,9 @@
-"""An improvement of a set of nodes that go: some come back, others that save more go instead.
-
-The search begins with the set of the portfolio's best plan. A move takes up to two nodes back and lets up to two others
-go, or up to eight of those that save least, or most, for their share; it has to save more. Moves that the linear bound
-rules out are never tried: nodes take shares of the free cpu and memory, of scarce disruption budgets and of what is
-above minimums, and no share may be used up twice. The others are tried in order of what they gain, less where they need
-more of the free cpu or memory, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
-before if possible, with pods that give way to others. The first that succeeds is made, until none does or the budget of
-work is used up. The result depends on the input and the effort only, and on the clock if time runs out. It is a
-proposal that the greedy loop carries out with all checks (`drain_sets.run`).
-
-Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
-in all waves, and each set has to be divided into waves (`wave_numbers`).
+"""Improves a set of nodes that go by swaps. A move takes up to two nodes back and lets up to two others go, or up to
+eight of those that save least, or most, for their share, if it saves more, if the linear bound on free cpu and memory,
+scarce budgets and minimums allows it, and if all pods of the new set can be packed (`kernels.exchange`). Best gain
+first, less where it needs more of the free amounts, until none succeeds or the budget of work ends. The result is a
+proposal that the greedy loop carries out with all checks (`drain_sets.run`). With several waves, the pods of all are
+packed together, budgets bound a set by what they allow in all, and each set has to be divided into waves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +34,10 @@ from trimtab.planner.scale_down.search.drain_sets import (
     prepared,
     run,
 )
-from trimtab.planner.scale_down.search.headroom import FREE, shares_of
+from trimtab.planner.scale_down.search.headroom import FREE, shares_of, shuffled
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
-from trimtab.planner.scale_down.search.orders import shuffled
-from trimtab.planner.scale_down.search.wave_numbers import NearPlaces, WaveNumbers
-from trimtab.planner.scale_down.search.waves import have_used_up_budgets
+from trimtab.planner.scale_down.search.waves import NearPlaces, WaveNumbers, have_used_up_budgets
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -107,8 +98,8 @@ class Exchange:
         self._most_waves, self._waves = most_waves, WaveNumbers(task, problem, most_waves)
         if most_waves > 1:
             # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
-            left = problem.limits.disruptions + task.nodes.later.refilled * (most_waves - 1)
-            problem = problem._replace(limits=problem.limits._replace(disruptions=left))
+            disruptions = problem.limits.disruptions + task.nodes.later.refilled * (most_waves - 1)
+            problem = problem._replace(limits=problem.limits._replace(disruptions=disruptions))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._all = _Candidates(
@@ -140,7 +131,6 @@ class Exchange:
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
     def _is_over(self) -> bool:
-        """Return whether the budget of work is used up, or time is up."""
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
 
     def _drop_unplaceable(self, pods: int) -> None:
@@ -227,12 +217,12 @@ class Exchange:
 
     def _sides(self, nodes: Int64, before: list[tuple[int, ...]]) -> _Sides:
         """Return sets of these candidates, after others: each alone, pairs, and the first of them together."""
-        found = [*before, *((one,) for one in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
-        found += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
-        member = np.zeros((len(self._all.saving), len(found)))
-        for at, some in enumerate(found):
+        sets = [*before, *((row,) for row in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
+        sets += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
+        member = np.zeros((len(self._all.saving), len(sets)))
+        for at, some in enumerate(sets):
             member[list(some), at] = 1.0
-        return _Sides(found, self._all.saving @ member, self._all.share @ member)
+        return _Sides(sets, self._all.saving @ member, self._all.share @ member)
 
 
 def pays_for(checks: int, pods: int) -> bool:
@@ -304,8 +294,8 @@ def improved(task: DrainTask, plan: DrainSet, all_waves: DrainSet | None, state:
     if better is None:
         return plan
     rest = np.concatenate([plan.candidates, plan.later.nodes])
-    found = carried_out(task, better, rest[~np.isin(rest, better.nodes)], DrainOptions(plan.options.order))
-    return plan if found.stopped_at >= 0 else found
+    result = carried_out(task, better, rest[~np.isin(rest, better.nodes)], DrainOptions(plan.options.order))
+    return plan if result.stopped_at >= 0 else result
 
 
 def carried_out(task: DrainTask, better: Improved, rest: Int32, options: DrainOptions) -> DrainSet:

@@ -1,13 +1,10 @@
-"""Further nodes that can go, because slack requests fewer placeholders without them.
+"""Further nodes that can go, because slack, a share of the existing nodes, requests fewer placeholders without them.
 
-Slack is a share of the existing nodes. The other searches keep a place for every existing placeholder; this one retries
-the nodes with a pod that had no place. All placeholders are taken off, the pods of the node are placed, and the
-placeholders are put back: on their previous nodes, else wherever there is room. The node can go if each set has a place
-for as many placeholders as it should have without this node and all others that go. Nothing is done while a placeholder
-waits for a new node.
-
-Such nodes are the last ones in a plan. In the next loop they are kept out of the other searches, which continue with
-the rest of the plan, and are tried all together afterwards. While a plan has later waves, there are none.
+This search retries the nodes with a pod that had no place: all placeholders are taken off, the pods of the node are
+placed, and the placeholders put back, on their previous nodes, else wherever there is room. The node can go if each set
+has a place for as many placeholders as it should have then. Such nodes are the last ones in a plan; in the next loop
+they are kept out of the other searches and tried all together afterwards. While a plan has later waves, or a
+placeholder waits for a new node, there are none.
 """
 
 from collections.abc import Hashable
@@ -112,17 +109,17 @@ def choose_with_slack(task: DrainTask, placed: PlacedPlaceholders | None) -> Cho
 
 def _without_candidates(task: DrainTask, nodes: Int32) -> DrainTask:
     """Return the task without these nodes of the last plan; pods are placed there only if no other node has room."""
-    these = task.nodes
-    unneeded_before = these.unneeded_before.copy()
+    task_nodes = task.nodes
+    unneeded_before = task_nodes.unneeded_before.copy()
     unneeded_before[nodes] = False
     others = ~np.isin(task.previous.unneeded, nodes)
     previous = task.previous._replace(unneeded=task.previous.unneeded[others], since_ns=task.previous.since_ns[others])
-    these = these._replace(
+    task_nodes = task_nodes._replace(
         unneeded_before=unneeded_before,
-        eligible=these.eligible[~np.isin(these.eligible, nodes)],
-        staying=np.concatenate([these.staying, nodes]).astype(np.int32),
+        eligible=task_nodes.eligible[~np.isin(task_nodes.eligible, nodes)],
+        staying=np.concatenate([task_nodes.staying, nodes]).astype(np.int32),
     )
-    return task._replace(previous=previous, nodes=these)
+    return task._replace(previous=previous, nodes=task_nodes)
 
 
 def _extended(
@@ -170,8 +167,8 @@ def _candidates(task: DrainTask, problem: DrainProblem) -> Int32:
     eligible = task.nodes.eligible
     alone = (task.nodes.atomic_size[eligible] == 0) & (task.nodes.gangs.of_node[eligible] < 0)
     nodes = eligible[unplaceable[eligible] & alone]
-    found: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
-    return found
+    emptiest_first: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
+    return emptiest_first
 
 
 class _SlackSearch:
@@ -246,7 +243,7 @@ class _SlackSearch:
         hint[pods] = state.pod_node[pods]
         evacuate(state, np.zeros(0, np.int32), pods, False)
         tried = copied(self.problem)
-        tried = tried._replace(search=tried.search._replace(most=NO_MOST))
+        tried = tried._replace(search=tried.search._replace(most_free=NO_MOST))
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(1, len(nodes), np.int64)
         drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(tried.outcome), np.bool_), bounds, 0)
@@ -271,7 +268,6 @@ class _SlackSearch:
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
     def _holds_only_placeholders(self, node: int) -> bool:
-        """Return whether a node has received placeholders only."""
         pod = int(self.problem.first_incoming[node])
         while pod >= 0 and self._is_placeholder[pod]:
             pod = int(self.problem.next_incoming[pod])
@@ -297,7 +293,7 @@ def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlacehold
     of_class = state.pod_class[placed.pods[placed.of_set == largest][0]]
     free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NO_NODE]
     np.add.at(free, state.pod_node[there], state.resources.request[state.pod_class[there]])
-    asked = np.flatnonzero(state.resources.request[of_class] > 0)
+    used = np.flatnonzero(state.resources.request[of_class] > 0)
     may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)
-    np.copyto(takes, (free[:, asked] // state.resources.request[of_class, asked]).min(axis=1).clip(0), where=may)
+    np.copyto(takes, (free[:, used] // state.resources.request[of_class, used]).min(axis=1).clip(0), where=may)
     return _PlaceholderRoom(largest, int(count[largest]), takes)

@@ -1,28 +1,26 @@
-"""Upper bound on how much more than a given plan any plan could save, from cpu and memory only. Removed nodes take
-their free room with them, and their pods need room on the others. So for each resource, the free amount of a plan's
-nodes plus the requests of their pods to move is at most the free amount of all nodes. The same holds of the free amount
-of some nodes and the pods that have no place elsewhere, by taints, labels and whatever else never changes while pods
-move. The largest saving under each condition alone, with fractions of nodes allowed, is at least that of any plan.
-Cost: O(N log N + pods to move).
+"""What candidates are worth and what they take: the orders in which they are tried, the shares that each takes of what
+limits plans, and upper bounds of what plans save. Every order is total: ties are broken by name, the node's number.
 
-What each candidate takes of what limits plans, as a share of it: the rows of the linear bound (`headroom`).
-
-The shares of the nodes of a plan sum to at most 1 in each row: of the free cpu and memory, as removed nodes take their
-free room with them and their pods need room on others; of scarce disruption budgets, as all pods are evicted at the
-same time; of nodes and resources above the minimums.
+Removed nodes take their free room with them, and their pods need room on the others. So for each resource, the free
+amount of a plan's nodes plus the requests of their pods to move is at most the free amount of all nodes, and the same
+holds of some nodes and the pods that have no place elsewhere. The shares of the nodes of a plan thus sum to at most 1
+in each row: of free cpu and memory, of scarce disruption budgets, of nodes and resources above the minimums. The
+largest saving under each condition alone, with fractions of nodes, bounds that of any plan. O(N log N + pods to move).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.facts.nodes import total
+from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.model.tuning import MOST_BUDGETS, MOST_PLACES, SMALL_SET
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.planner.snapshot.dictionaries import entries_of
+from trimtab.v1 import plan_pb2 as pb
 
 Amounts = NDArray[np.int64]
 
@@ -65,12 +63,12 @@ def own_places(blocked: NDArray[np.uint16], node_class: Int64, pod_count: Int64)
     size = admits @ np.bincount(node_class, minlength=admits.shape[1])
     bound = np.flatnonzero((size * SMALL_SET <= len(node_class)) & (pod_count > 0))
     keys, of = np.unique(np.packbits(admits[bound], axis=1), axis=0, return_inverse=True)
-    most = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
+    largest = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
     number = np.full(len(keys), -1, np.int64)
-    number[most] = np.arange(len(most))
+    number[largest] = np.arange(len(largest))
     only = np.full(len(blocked), -1, np.int64)
     only[bound] = number[of.ravel()]
-    sets = np.unpackbits(keys[most], axis=1, count=admits.shape[1]).astype(np.bool_)
+    sets = np.unpackbits(keys[largest], axis=1, count=admits.shape[1]).astype(np.bool_)
     return OwnPlaces(sets[:, node_class], only)
 
 
@@ -82,7 +80,7 @@ def with_own_places(use: CapacityUse, moving: Amounts, places: OwnPlaces, reques
     """
     count, shape = use.weight.shape[1], places.has.shape
     free = np.where(places.has[:, None, :], (use.weight - moving)[None], 0)
-    needed = [np.bincount(of, one, len(places.has) * count).reshape(shape) for one in requests]
+    needed = [np.bincount(of, of_resource, len(places.has) * count).reshape(shape) for of_resource in requests]
     weight = free + np.stack(needed, axis=1).astype(np.int64)
     return CapacityUse(
         np.concatenate([use.weight, weight.reshape(-1, count)]),
@@ -90,12 +88,10 @@ def with_own_places(use: CapacityUse, moving: Amounts, places: OwnPlaces, reques
     )
 
 
-def saving_bound(given: CapacityUse, candidates: Int32, saving: Float64) -> float:
+def saving_bound(use: CapacityUse, candidates: Int32, saving: Float64) -> float:
     """Return the most that any set of candidates could save. candidates : int32[E]; saving : float64[N], positive."""
     worth = saving[candidates]
-    return min(
-        (_most(given.weight[q, candidates], int(given.free[q]), worth) for q in range(len(given.free))), default=0.0
-    )
+    return min((_most(use.weight[q, candidates], int(use.free[q]), worth) for q in range(len(use.free))), default=0.0)
 
 
 def _most(weight: Int64, free: int, worth: Float64) -> float:
@@ -104,11 +100,11 @@ def _most(weight: Int64, free: int, worth: Float64) -> float:
     order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1), weight > 0))
     upto = np.cumsum(weight[order])
     whole = int(np.searchsorted(upto, free, side="right"))
-    most = total(worth[order[:whole]])
+    worth_sum = total(worth[order[:whole]])
     if whole < len(order):
         before = int(upto[whole - 1]) if whole else 0
-        most += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])
-    return most
+        worth_sum += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])
+    return worth_sum
 
 
 FREE: Final = 2
@@ -120,34 +116,95 @@ NOTHING_LEFT: Final = 0.5
 def shares_of(use: CapacityUse, problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of candidates : int32[E]. float64[Q, E]; O(their pods)."""
     rows = [use.weight[:, candidates] / np.maximum(use.free, NOTHING_LEFT)[:, None]]
-    return np.concatenate([*rows, *_of_minimums(problem, candidates), shares_of_budgets(problem, candidates)])
-
-
-def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
-    """Yield the shares of minimums that do not allow all candidates: of node groups, then of resources."""
     limits = problem.limits
     groups, of = np.unique(limits.group[candidates], return_inverse=True)
-    yield _shares((of[None] == np.arange(len(groups))[:, None]).astype(np.int64), limits.group_left[groups])
-    yield _shares(limits.amount[candidates].T, limits.amount_left)
+    in_group = (of[None] == np.arange(len(groups))[:, None]).astype(np.int64)
+    # Only minimums that do not allow all candidates.
+    rows += [_shares(in_group, limits.group_left[groups]), _shares(limits.amount[candidates].T, limits.amount_left)]
+    return np.concatenate([*rows, shares_of_budgets(problem, candidates)])
 
 
 def shares_of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of disruption budgets that do not allow all candidates."""
     limits = problem.limits
-    left, row = limits.disruptions, entries_of(limits.offsets, candidates)
+    disruptions, row = limits.disruptions, entries_of(limits.offsets, candidates)
     node = np.repeat(np.arange(len(candidates)), np.diff(limits.offsets)[candidates])
     budget, need = limits.budget[row], limits.need[row]
-    scarce = np.flatnonzero(np.bincount(budget, need, len(left)) > left)[:MOST_BUDGETS]
-    at = np.full(len(left), -1, np.int64)
+    scarce = np.flatnonzero(np.bincount(budget, need, len(disruptions)) > disruptions)[:MOST_BUDGETS]
+    at = np.full(len(disruptions), -1, np.int64)
     at[scarce] = np.arange(len(scarce))
     mine = at[budget] >= 0
-    taken = np.zeros((len(scarce), len(candidates)), np.int64)
-    taken[at[budget[mine]], node[mine]] = need[mine]
-    return _shares(taken, left[scarce])
+    needs = np.zeros((len(scarce), len(candidates)), np.int64)
+    needs[at[budget[mine]], node[mine]] = need[mine]
+    return _shares(needs, disruptions[scarce])
 
 
-def _shares(taken: Int64, left: Int64) -> Float64:
-    """Return what is taken : int64[Q, E] as shares of what is left : int64[Q], without rows that allow all."""
-    scarce = taken.sum(axis=1) > left
-    found: Float64 = taken[scarce] / np.maximum(left[scarce], NOTHING_LEFT)[:, None]
-    return found
+def _shares(used: Int64, available: Int64) -> Float64:
+    """Return what is used : int64[Q, E] as shares of what is available : int64[Q], without rows that allow all."""
+    scarce = used.sum(axis=1) > available
+    shares: Float64 = used[scarce] / np.maximum(available[scarce], NOTHING_LEFT)[:, None]
+    return shares
+
+
+class CandidateOrder(IntEnum):
+    """The orders that searches try. The first ones have the numbers that they have in the contract."""
+
+    LAST_PLAN = pb.CandidateOrder.UNSPECIFIED
+    """As in the last plan, followed by new candidates by utilization."""
+    UTILIZATION = pb.CandidateOrder.UTILIZATION
+    EVICTION_COST = pb.CandidateOrder.EVICTION_COST
+    PRICE = pb.CandidateOrder.PRICE
+    NAME = pb.CandidateOrder.NAME
+    BUDGETS = 101
+    """Least use of PodDisruptionBudgets first, each disruption rated by how many its budget has left."""
+    SHUFFLED = 102
+    """Arbitrary, but fixed."""
+
+
+_SCATTER: Final = (2_654_435_761, 2_246_822_519)
+"""Odd multipliers that spread consecutive numbers, modulo 2^32."""
+
+
+class NodeScores(NamedTuple):
+    """The values that orders compare; every array has length N.
+
+    utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
+    unknown; budget_use : returns float64, disruptions that the pods to move use up, each as a share
+    of those left in its budget; is_empty : bool, no pods to move.
+    """
+
+    utilization: Float64
+    eviction_cost: Float64
+    price: Float64
+    budget_use: Callable[[], Float64]
+    is_empty: Bool
+
+
+def arrange(scores: NodeScores, candidates: Int32, order: int) -> Int32:
+    """Return the candidates in the given order. int32[C]; O(C log C)."""
+    key = _keys(scores, order)[candidates]
+    if order == CandidateOrder.NAME:
+        by_name = np.sort(candidates)
+        return by_name[np.argsort(~scores.is_empty[by_name], kind="stable")]
+    if order == CandidateOrder.SHUFFLED:
+        return shuffled(np.sort(candidates), 0)
+    return candidates[np.lexsort((candidates, scores.utilization[candidates], key))]
+
+
+def shuffled(candidates: Int32, number: int) -> Int32:
+    """Return the candidates in an arbitrary order that depends only on the given number. int32[C]."""
+    position = np.arange(1, len(candidates) + 1, dtype=np.uint64)
+    scattered = (position * np.uint64(_SCATTER[0] + 2 * number)) % np.uint64(1 << 32)
+    return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]
+
+
+def _keys(scores: NodeScores, order: int) -> Float64:
+    """Return by node the value that the order sorts by, ascending. float64[N]."""
+    if order == CandidateOrder.EVICTION_COST:
+        return scores.eviction_cost
+    if order == CandidateOrder.PRICE:
+        used = np.nan_to_num(scores.utilization, posinf=1e6)
+        return -savings(scores.price) / (0.01 + used)
+    if order == CandidateOrder.BUDGETS:
+        return scores.budget_use()
+    return scores.utilization

@@ -21,8 +21,13 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.exchange import Improved, carried_out, improved, is_worth_exchanging
-from trimtab.planner.scale_down.search.headroom import saving_bound, shares_of_budgets
-from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
+from trimtab.planner.scale_down.search.headroom import (
+    CandidateOrder,
+    arrange,
+    saving_bound,
+    shares_of_budgets,
+    shuffled,
+)
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
@@ -74,16 +79,16 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     if not _worth_more(task, first.plan):
         return _chosen(task, first.plan, 1, task.previous.headroom)
     planned = [*_other_orders(task, first.plan), *_in_list_order(task)]
-    makers = [partial(one.make, task) for one in planned]
-    made = [first, *attempts.make_all(makers, in_branches=len(task.problem.pods) >= WORTH_PODS)]
-    best = _best_of(task, first, made[1:])
+    makers = [partial(plan.make, task) for plan in planned]
+    made_attempts = [first, *attempts.make_all(makers, in_branches=len(task.problem.pods) >= WORTH_PODS)]
+    best = _best_of(task, first, made_attempts[1:])
     if not task.settings.candidate_orders and task.is_money:
-        best = _exchanged(task, attempts, best, made)
+        best = _exchanged(task, attempts, best, made_attempts)
     narrower = _narrower(task)
     if narrower is not None and task.in_time() and _headroom(task, best.plan) > 1.0 + TOLERANCE:
         best = _better_of(task, attempts, best, attempts.make(partial(_widened, task, narrower)), first)
     adopted = attempts.adopt(best).plan
-    return _chosen(task, adopted, len(made), _headroom(task, adopted))
+    return _chosen(task, adopted, len(made_attempts), _headroom(task, adopted))
 
 
 def _narrower(task: DrainTask) -> DrainTask | None:
@@ -98,16 +103,13 @@ def _narrower(task: DrainTask) -> DrainTask | None:
         if above[nodes.may_go].any() and not above[nodes.eligible].all():
             eligible = nodes.eligible[~above[nodes.eligible]]
             later = later._replace(nodes=later.nodes[~above[later.nodes]], wave=later.wave[~above[later.nodes]])
-            staying = _in_search_order(nodes.staying, nodes.eligible[above[nodes.eligible]])
+            # In an order that ascends from its first, with those above in their places.
+            staying = np.sort(np.concatenate([nodes.staying, nodes.eligible[above[nodes.eligible]]]))
+            start = np.searchsorted(staying, nodes.staying[0]) if len(nodes.staying) else 0
+            staying = np.roll(staying, -int(start)).astype(np.int32)
             may_go = nodes.may_go[~above[nodes.may_go]]
             return task._replace(nodes=nodes._replace(staying=staying, eligible=eligible, may_go=may_go, later=later))
     return None
-
-
-def _in_search_order(staying: Int32, more: Int32) -> Int32:
-    """Return nodes that stay, in an order that ascends from its first, with more of them in their places. int32."""
-    found = np.sort(np.concatenate([staying, more])).astype(np.int32)
-    return np.roll(found, -int(np.searchsorted(found, staying[0]))) if len(staying) else found
 
 
 def _widened(task: DrainTask, narrower: DrainTask, state: SimulationState) -> DrainSet:
@@ -126,17 +128,17 @@ def _widened(task: DrainTask, narrower: DrainTask, state: SimulationState) -> Dr
 
 
 def _exchanged(
-    task: DrainTask, attempts: Attempts[DrainSet], best: Attempt[DrainSet], made: Sequence[Attempt[DrainSet]]
+    task: DrainTask, attempts: Attempts[DrainSet], best: Attempt[DrainSet], made_attempts: Sequence[Attempt[DrainSet]]
 ) -> Attempt[DrainSet]:
     """Return the attempt that saves most in all waves, or one with other nodes that saves more.
 
-    best : in the first wave; made : all attempts, the first of which continues the last plan, if there was one.
+    best : in the first wave; made_attempts : all, the first of which continues the last plan, if there was one.
     """
-    first = made[0]
+    first = made_attempts[0]
     before, best = best, _exchanged_in(task, attempts, best, first, None)
     if not is_worth_exchanging(task, len(task.problem.pods)):
         return _better_of(task, attempts, best, attempts.make(partial(_by_mix, task, before.plan)), first)
-    best = _best_in_all_waves(task, attempts, [best, *made], first)
+    best = _best_in_all_waves(task, attempts, [best, *made_attempts], first)
     budgets_bind = task.settings.max_waves > 1 and len(shares_of_budgets(task.problem, task.nodes.eligible)) > 0
     if not budgets_bind and not _has_waves(task, best.plan):
         return best
@@ -162,36 +164,34 @@ def _better_of(
     other: Attempt[DrainSet],
     first: Attempt[DrainSet],
 ) -> Attempt[DrainSet]:
-    """Return which of two attempts saves more in all waves, else the better one in the first."""
-    found = _best_of(task, first, [*([] if best is first else [best]), other])
-    return _best_in_all_waves(task, attempts, [found, best, other], first)
+    better = _best_of(task, first, [*([] if best is first else [best]), other])
+    return _best_in_all_waves(task, attempts, [better, best, other], first)
 
 
 def _best_in_all_waves(
-    task: DrainTask, attempts: Attempts[DrainSet], made: Sequence[Attempt[DrainSet]], first: Attempt[DrainSet]
+    task: DrainTask, attempts: Attempts[DrainSet], made_attempts: Sequence[Attempt[DrainSet]], first: Attempt[DrainSet]
 ) -> Attempt[DrainSet]:
     """Return the attempt that saves most in all waves together, the earliest among equals.
 
     first : continues the last plan, if there was one; another one has to save more by a margin.
     """
-    if not any(_has_waves(task, one.plan) for one in made):
-        return made[0]
+    if not any(_has_waves(task, attempt.plan) for attempt in made_attempts):
+        return made_attempts[0]
     saving: dict[tuple[bool, bytes], float] = {}
     ranked = []
-    for one in made:
-        if one.plan.stopped_at >= 0:
+    for attempt in made_attempts:
+        if attempt.plan.stopped_at >= 0:
             continue
-        nodes = np.concatenate([np.sort(one.plan.accepted), one.plan.later.nodes])
-        key = one.plan.options.by_mix, nodes.tobytes()
+        nodes = np.concatenate([np.sort(attempt.plan.accepted), attempt.plan.later.nodes])
+        key = attempt.plan.options.by_mix, nodes.tobytes()
         if key not in saving:
-            whole = attempts.make(partial(_in_all_waves, task, one.plan)).plan
-            saving[key] = _saving(task, whole) * (1.0 if one is first else 1.0 / _margin(task))
-        ranked.append((saving[key], one))
-    return best_of(ranked, lambda one, other: one[0] > other[0] + TOLERANCE)[1] if ranked else made[0]
+            whole = attempts.make(partial(_in_all_waves, task, attempt.plan)).plan
+            saving[key] = _saving(task, whole) * (1.0 if attempt is first else 1.0 / _margin(task))
+        ranked.append((saving[key], attempt))
+    return best_of(ranked, lambda attempt, other: attempt[0] > other[0] + TOLERANCE)[1] if ranked else made_attempts[0]
 
 
 def _has_waves(task: DrainTask, plan: DrainSet) -> bool:
-    """Return whether more nodes may go in later waves."""
     blocked = plan.problem.outcome[plan.candidates] == BLOCKED
     return task.settings.max_waves > 1 and (len(plan.later.nodes) > 0 or bool(blocked.any()))
 
@@ -228,18 +228,17 @@ def _by_mix(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet
 
 
 def _searching_as(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainTask:
-    """Return the task of a plan, in a simulation."""
     return task.keeping(plan.later).searching(plan.staying, state)
 
 
 def _other_orders(task: DrainTask, first: DrainSet) -> list[PlannedAttempt]:
     """Return an attempt for each of the orders, without those that give the same candidates as an earlier one."""
-    found: list[Int32] = [first.candidates]
+    distinct: list[Int32] = [first.candidates]
     planned = []
     for order in task.settings.candidate_orders or USUAL_ORDERS:
         candidates = _arranged(task, task.nodes.eligible, order, task.nodes.eligible[:0])
-        if not any(np.array_equal(candidates, other) for other in found):
-            found.append(candidates)
+        if not any(np.array_equal(candidates, other) for other in distinct):
+            distinct.append(candidates)
             planned.append(PlannedAttempt(task.nodes.staying, candidates, order))
     return planned
 
@@ -283,7 +282,7 @@ def _best_of(task: DrainTask, first: Attempt[DrainSet], others: Sequence[Attempt
         for other in others
         if other.plan.stopped_at < 0 and (margin == 1.0 or _is_better(task, other.plan, first.plan, margin))
     ]
-    return best_of([first, *enough], lambda one, other: _is_better(task, one.plan, other.plan))
+    return best_of([first, *enough], lambda attempt, other: _is_better(task, attempt.plan, other.plan))
 
 
 def _margin(task: DrainTask) -> float:
@@ -340,18 +339,9 @@ def _worth_more(task: DrainTask, attempt: DrainSet) -> bool:
     if not (task.basis_changed or attempt.fresh > 0 or int(unneeded_before[attempt.accepted].sum()) < int(again)):
         return False
     at_any_rate = task.basis_changed or len(task.nodes.eligible) <= search.recompared_candidates
-    return at_any_rate or not _is_as_good_as_compared(task, attempt)
-
-
-def _is_as_good_as_compared(task: DrainTask, attempt: DrainSet) -> bool:
-    """Return whether an attempt that continues the last plan is as near to the upper bound of the saving as that plan
-    was.
-
-    The tolerance is the margin by which another plan would have to be better: within it, comparing orders again, which
-    costs several times the rest of a loop, is not worth it.
-    """
+    # As near to the bound as the plan that was compared: comparing again costs several times the rest of a loop.
     limit = task.previous.headroom * (1.0 + _tolerance(task))
-    return 0.0 < _headroom(task, attempt) <= limit
+    return at_any_rate or not 0.0 < _headroom(task, attempt) <= limit
 
 
 def _headroom(task: DrainTask, attempt: DrainSet) -> float:
@@ -362,9 +352,9 @@ def _headroom(task: DrainTask, attempt: DrainSet) -> float:
     return saving_bound(task.capacity_use(), nodes.may_go, savings(nodes.scores.price)) / saved if saved > 0 else 0.0
 
 
-def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:
+def _is_better(task: DrainTask, attempt: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:
     """Return whether an attempt is better than another by a margin; at equal amounts, for less eviction cost."""
-    for mine, its in zip(_amounts(task, one), _amounts(task, other), strict=True):
+    for mine, its in zip(_amounts(task, attempt), _amounts(task, other), strict=True):
         if mine > its * margin + TOLERANCE:
             return True
         if mine < its - TOLERANCE:
@@ -372,7 +362,7 @@ def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 
     if margin > 1.0:
         return False
     cost = task.nodes.scores.eviction_cost
-    return _total(cost, one) < _total(cost, other) - TOLERANCE
+    return _total(cost, attempt) < _total(cost, other) - TOLERANCE
 
 
 def _amounts(task: DrainTask, attempt: DrainSet) -> tuple[float, float]:

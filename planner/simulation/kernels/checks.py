@@ -13,7 +13,7 @@ _NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
 _PINNED = int(NODE_AFFINITY.reason)
 _NO_POD_ROOM, _NO_AMOUNTS = map(int, RESOURCES_FIT.reasons)
 (_NO_DEVICES,) = map(int, DEVICES_FIT.reasons)
-_STATIC = tuple(int(one.reason) for one in STATIC)
+_STATIC = tuple(int(predicate.reason) for predicate in STATIC)
 
 
 @inlined_kernel

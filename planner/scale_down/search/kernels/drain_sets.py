@@ -118,10 +118,10 @@ def unlink(first: Int32, following: Int32, node: int, row: int) -> None:
     if first[node] == row:
         first[node] = following[row]
         return
-    one = widened(first[node])
-    while following[one] != row:
-        one = widened(following[one])
-    following[one] = following[row]
+    entry = widened(first[node])
+    while following[entry] != row:
+        entry = widened(following[entry])
+    following[entry] = following[row]
 
 
 @copied_kernel
@@ -211,8 +211,8 @@ def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bo
     fork = mark(sim)
     for row in range(len(nodes)):
         node = widened(nodes[row])
-        kept = problem.incoming_count[node] > 0 or over_limit(problem.limits, node) != 0
-        if kept or over_budget(problem.limits, node) >= 0:
+        blocked = problem.incoming_count[node] > 0 or over_limit(problem.limits, node) != 0
+        if blocked or over_budget(problem.limits, node) >= 0:
             revert(sim, fork)
             return False
         accept(problem, node)
@@ -263,14 +263,14 @@ def fetch(sim: SimulationState, problem: DrainProblem, node: int) -> None:
 
 @kernel
 def drain_candidates(
-    sim: SimulationState, problem: DrainProblem, candidates: Int32, first: int, last: int, known: Bool,
+    sim: SimulationState, problem: DrainProblem, candidates: Int32, first: int, last: int, unneeded_before: Bool,
     still_to_simulate: Int64, patience: int,
 ) -> int:  # fmt: skip
     """Try candidates[first:last] in order; return the position of the first that was not evaluated.
 
-    still_to_simulate : int64[1], in place: how many more nodes may be that are not known : bool[N]; at 0 the loop
-    stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to `problem`. O(moved pods ·
-    terms + classes · N) for classes that depend only on room.
+    still_to_simulate : int64[1], in place: how many more nodes may be that are not unneeded_before : bool[N]; at 0 the
+    loop stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to `problem`. O(moved
+    pods · terms + classes · N) for classes that depend only on room.
 
     With patience > 0, only the nodes kept because they had received pods are tried, once more. One that fails remains a
     destination; after `patience` consecutive failures the loop stops. They already count as simulated. One kernel
@@ -300,7 +300,7 @@ def drain_candidates(
         else:
             problem.blocking_pod[node] = -1
             failures += 1
-        if not known[node] and not again:
+        if not unneeded_before[node] and not again:
             still_to_simulate[0] -= problem.counts[EVALUATED] - before
     return last
 

@@ -74,7 +74,7 @@ def pack_nodes(
         moved.dearness[row] = 1
         moved.waiting[waiting] = row
         waiting += 1
-    left, unfit = tries, 0
+    tries_left, unfit = tries, 0
     while waiting > 0:
         if sim.log.length[0] + 4 * len(moved.pods) + SPARE_MOVES > len(sim.log.moves):
             shorten_log(sim, moved, start)
@@ -85,10 +85,10 @@ def pack_nodes(
         if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
             target = widened(tightest(sim, problem, pod, weight, work))
         if target < 0:
-            if left == 0:
+            if tries_left == 0:
                 break
             moved.dearness[row] += 1
-            left -= 1
+            tries_left -= 1
             target = widened(node_to_clear(sim, problem, moved, row))
             if target < 0:
                 break
@@ -125,9 +125,9 @@ def tightest(sim: SimulationState, problem: DrainProblem, pod: int, weight: Floa
         if not search.allowed[node] or free[node, 0] < first or free[node, 1] < second:
             continue
         work[CHECKS] += 1
-        left = (free[node, 0] - request[of_class, 0]) * weight[0] + (free[node, 1] - request[of_class, 1]) * weight[1]
-        if (best < 0 or left < least) and fits(sim, pod, node):
-            best, least = node, left
+        rest = (free[node, 0] - request[of_class, 0]) * weight[0] + (free[node, 1] - request[of_class, 1]) * weight[1]
+        if (best < 0 or rest < least) and fits(sim, pod, node):
+            best, least = node, rest
             if any_node:
                 break
     return int(best)
@@ -159,30 +159,30 @@ def node_to_clear(sim: SimulationState, problem: DrainProblem, moved: MovedPods,
         if sim.blocked[of_class, sim.node_class[node]] != 0:
             continue
         kept_away = sim.local_class[of_class] == 0 and refusal_by_counters(sim, pod, of_class, node) != ADMITTED
-        one = widened(moved.first[node])
-        while one >= 0:
-            other, cost = widened(NOWHERE), widened(moved.dearness[one])
-            while best < 0 or moved.dearness[one] < least:
-                if (best < 0 or cost < least) and has_room_without(sim, moved, pod, node, one, other, kept_away):
+        pod_there = widened(moved.first[node])
+        while pod_there >= 0:
+            other, cost = widened(NOWHERE), widened(moved.dearness[pod_there])
+            while best < 0 or moved.dearness[pod_there] < least:
+                if (best < 0 or cost < least) and has_room_without(sim, moved, pod, node, pod_there, other, kept_away):
                     best, least = node, cost
-                    moved.out[0], moved.out[1] = one, other
-                other = widened(moved.following[one] if other < 0 else moved.following[other])
+                    moved.out[0], moved.out[1] = pod_there, other
+                other = widened(moved.following[pod_there] if other < 0 else moved.following[other])
                 if other < 0:
                     break
-                cost = widened(moved.dearness[one] + moved.dearness[other])
-            one = widened(moved.following[one])
+                cost = widened(moved.dearness[pod_there] + moved.dearness[other])
+            pod_there = widened(moved.following[pod_there])
     return int(best)
 
 
 @copied_kernel
 def has_room_without(
-    sim: SimulationState, moved: MovedPods, pod: int, node: int, one: int, other: int, kept_away: bool
+    sim: SimulationState, moved: MovedPods, pod: int, node: int, leaver: int, other: int, kept_away: bool
 ) -> bool:  # fmt: skip
     """Return whether a node admits a pod without the pods of a row, and of another if it is not -1. kept_away : not
     without a pod among them that depends on others."""
     need, request, free = sim.resources.need, sim.resources.request, sim.resources.free
     of_class = widened(sim.pod_class[pod])
-    first = widened(sim.pod_class[moved.pods[one]])
+    first = widened(sim.pod_class[moved.pods[leaver]])
     second = widened(sim.pod_class[moved.pods[other]]) if other >= 0 else first
     moved.out[2] += 1
     if kept_away and sim.local_class[first] != 0 and sim.local_class[second] != 0:
@@ -192,10 +192,10 @@ def has_room_without(
         if room < need[of_class, q]:
             return False
     start = mark(sim)
-    row = one
+    row = leaver
     while row >= 0:
         remove(sim, widened(moved.pods[row]))
-        row = other if row == one else widened(NOWHERE)
+        row = other if row == leaver else widened(NOWHERE)
     admits = fits(sim, pod, node)
     revert(sim, start)
     return bool(admits)

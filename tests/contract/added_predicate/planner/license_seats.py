@@ -6,8 +6,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec
-from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate, CounterKind, NodeLimit
-from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
+from trimtab.planner.predicates.counter_kind import (
+    BuildContext,
+    CountedPredicate,
+    CounterKind,
+    ListBuilder,
+    Lists,
+    NodeLimit,
+    items_of,
+    rows_by_number,
+)
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 

@@ -12,8 +12,8 @@ from tests.builders.growing import GrowingCluster, growing_cluster, random_growi
 from tests.builders.rows import NodeRow, PodRow
 from trimtab.planner.model.values import HostPort, PodRequirements
 from trimtab.planner.placement.group_bounds import fresh_amounts
-from trimtab.planner.placement.orders import boundness, by_class, orders
 from trimtab.planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
+from trimtab.planner.placement.waiting import boundness, by_class, orders
 
 SEEDS = st.integers(0, 2**48)
 

@@ -51,7 +51,7 @@ def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_clust
 def naive(case: Case) -> tuple[list[int], list[int]]:
     made, groups = case.made, case.groups
     names = [made.names[made.growth.template_node[group]] for group in groups.groups]
-    given = list(zip(names, groups.sizes, groups.most, strict=True))
+    given = list(zip(names, groups.sizes, groups.may_add, strict=True))
     bounds = case.most_nodes, made.simulation.state.pod_class.tolist()
     return reference.pack(made.cluster, case.pods, list(made.growth.spare_names), given, bounds)
 

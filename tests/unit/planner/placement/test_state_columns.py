@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.planner.placement.state_columns import numbers_of
+from trimtab.planner.placement.hints import numbers_of
 
 NAMES = [f"node-{number:03}" for number in range(200)]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from trimtab.planner.replacement.room_prices import RoomProblem, room_prices
+from trimtab.planner.replacement.cluster_bound import RoomProblem, room_prices
 
 
 def problem(seed: int) -> RoomProblem:

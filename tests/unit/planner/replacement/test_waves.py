@@ -10,7 +10,7 @@ from tests.builders.examples import ALL, examples
 from tests.builders.kubernetes import Json, node, node_group, pdb, spread
 from tests.builders.mid_size_clusters import mid_size
 from tests.builders.replacement import WEB, group, plan, web
-from trimtab.planner.replacement.target import Target, target_of
+from trimtab.planner.replacement.trial import Target, target_of
 
 ANY_SAVING: Json = {"stabilityMargin": 0, "minSavingShare": 0}
 LARGE_WAVES: Json = {"maxLeavingNodes": 100, "maxSurgeNodes": 100}

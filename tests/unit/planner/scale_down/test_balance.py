@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.builders.kubernetes import Json, node, node_affinity, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, Outcome, even, plan
-from tests.reference.scale_down import balance as naive
+from tests.reference.scale_down import order as naive
 from trimtab.planner.facts.similarity import Parts, divide
 from trimtab.planner.model.settings import SimilaritySettings
 from trimtab.planner.scale_down.balance import Balance, level, uneven

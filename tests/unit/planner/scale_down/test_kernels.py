@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import text
-from tests.reference.facts import grouping
+from tests.reference.facts import membership
 from tests.reference.placement import hints
-from tests.reference.scale_down.digests import sorted_uids
-from trimtab.planner.facts.kernels.grouping import group_by_node
+from tests.reference.scale_down.order import sorted_uids
+from trimtab.planner.facts.kernels.membership import group_by_node
 from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from trimtab.planner.scale_down.kernels.digests import write_sorted_uids
+from trimtab.planner.scale_down.kernels.order import write_sorted_uids
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-.0123456789", min_size=1, max_size=253)
 
@@ -26,7 +26,7 @@ def test_pods_are_grouped_by_node_in_their_order(extra: int, wanted: list[int]) 
     offsets, members = np.zeros(count + 2, np.int64), np.empty(len(node), np.int32)
     group_by_node(node, offsets, members)
     found = [members[offsets[g] : offsets[g + 1]].tolist() for g in range(count + 1)]
-    assert found == grouping.group_by_node(wanted, count)
+    assert found == membership.group_by_node(wanted, count)
 
 
 @given(st.lists(st.text(max_size=60), max_size=20))

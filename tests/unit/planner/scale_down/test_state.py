@@ -7,8 +7,7 @@ import pytest
 
 from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, dependent_count, five_nodes
 from tests.builders.snapshots import int32, write
-from trimtab.planner.placement.hints import pod_groups
-from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.placement.hints import LAYOUT_VERSION, pod_groups
 from trimtab.planner.scale_down.state import recall
 from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize

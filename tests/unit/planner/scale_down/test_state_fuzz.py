@@ -16,7 +16,7 @@ from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
 from tests.builders.scale_down_loops import SETTINGS, STEP_S, ShrinkingCluster
 from tests.builders.snapshots import int32
-from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.placement.hints import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Eviction, Group, int32, write
-from trimtab.planner.placement.hints import PodGroups, pod_groups
-from trimtab.planner.placement.state_columns import LAYOUT_VERSION
+from trimtab.planner.placement.hints import LAYOUT_VERSION, PodGroups, pod_groups
 from trimtab.planner.scale_up.context import recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows

@@ -12,7 +12,7 @@ from tests.builders.growing import GrowingCluster, growing_cluster, node_group, 
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.simulation_walks import SEEDS, Walk, assert_agree, assert_same, copied, walk_and_undo
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.simulation.build import to_keep
+from trimtab.planner.simulation.build import to_keep, with_virtual
 from trimtab.planner.simulation.growth import growth_rows
 from trimtab.planner.simulation.kernels import (
     close_node,
@@ -24,7 +24,6 @@ from trimtab.planner.simulation.kernels import (
     revert,
 )
 from trimtab.planner.simulation.state import CLOSED, OPEN
-from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualPod
 
 

@@ -24,9 +24,8 @@ from tests.builders.simulation_walks import (
     virtual_pods,
 )
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, TaintSpec, TolerationSpec
-from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
+from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep, with_virtual
 from trimtab.planner.simulation.kernels import place
-from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import VirtualPod
 from trimtab.v1.snapshot_pb2 import PodPhase
 

@@ -27,10 +27,9 @@ from tests.builders.simulation_walks import (
 )
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements
-from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep
+from trimtab.planner.simulation.build import Simulation, build_simulation, to_keep, with_virtual
 from trimtab.planner.simulation.kernels import close_node, open_node, place, remove, revert
 from trimtab.planner.simulation.state import CLOSED, OPEN
-from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import (
     NodeTemplate,
     VirtualNodes,

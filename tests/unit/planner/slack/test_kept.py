@@ -11,7 +11,7 @@ from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import PodRequirements, SlackRequest
 from trimtab.planner.round.round import Work
 from trimtab.planner.service.session import CachedSnapshot
-from trimtab.planner.slack.state import recall, remember
+from trimtab.planner.slack.places import recall, remember
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from trimtab.planner.scale_down.search.wave_numbers import partners
+from trimtab.planner.scale_down.search.waves import partners
 
 DOMAINS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=30)
 

@@ -9,7 +9,7 @@ from tests.builders.drain_sets import APP, WEB, big_or_small, web
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, spread
 from tests.builders.scale_down import NOW_S, plan
 from trimtab.planner.scale_down.search import portfolio
-from trimtab.planner.scale_down.search.orders import CandidateOrder, shuffled
+from trimtab.planner.scale_down.search.headroom import CandidateOrder, shuffled
 from trimtab.v1 import plan_pb2
 from trimtab.v1.opaque_state_pb2 import OpaqueState
 

@@ -1,4 +1,10 @@
-"""Balance of similar groups and zones, by checking every candidate again in every step."""
+"""Uids sorted by Python; balance of similar groups and zones, by checking every candidate again in every step."""
+
+
+def sorted_uids(uids: list[str]) -> bytes:
+    """Return uids in order, each followed by a line feed."""
+    return b"".join(uid + b"\n" for uid in sorted(uid.encode() for uid in uids))
+
 
 Cell = tuple[str, str]
 """Group and zone; zone "" = none."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
 from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups, is_exact, problems_of
+from trimtab.planner.device_amounts.kind_counts import ClaimKind, KindCounts
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
-from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
@@ -52,7 +52,7 @@ class DeviceFacts:
     features: DeviceFeatures
     declared_nodes: Mapping[int, LayoutNode]
     """A new node of each layout that a node group declares."""
-    known_shares: dict[Competition, KnownShares]
+    known_counts: dict[ClaimKind, KindCounts]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:

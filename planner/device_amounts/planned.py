@@ -11,10 +11,11 @@ if slices have changed, else columns of claims and pods; see `PlannedDevices`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,9 @@ from trimtab.planner.device_amounts.cluster_devices import (
     features_of,
     resource_of_class,
 )
-from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
+from trimtab.planner.device_amounts.competing_claims import NO_CLAIMS, ClaimUse, CompetingClaims, claim_kinds
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
-from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
+from trimtab.planner.device_amounts.kind_counts import ClaimKind, KindCounts
 from trimtab.planner.device_amounts.pod_claims import (
     DeviceFilter,
     PodClaims,
@@ -39,7 +40,7 @@ from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDev
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
-from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, ONE_KIND, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sealing import share
@@ -90,6 +91,20 @@ NOT_COUNTED: Final = "resourceClaims"
 """In `PodRequirements.unsupported`: claims that only the allocator decides."""
 
 
+class MixtureLimits(NamedTuple):
+    """What claims that compete may have of nodes beyond what amounts say, as the allocator has refused more."""
+
+    of_nodes: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """Amounts by row of a node and name of a resource."""
+    new_nodes: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """Amounts by layout of a new node and name of a resource."""
+    is_one_kind: bool = False
+    """Each node gets claims of one kind."""
+
+
+NO_LIMITS: Final = MixtureLimits()
+
+
 @dataclass(frozen=True)
 class PlannedDevices:
     """The snapshot with which decisions are made."""
@@ -103,25 +118,35 @@ class PlannedDevices:
     """For the next snapshot."""
     has_pods_together: bool = False
     """Some pods are planned together, as no pod is for itself."""
+    competing: CompetingClaims = NO_CLAIMS
+    expected: tuple[int, ...] = ()
+    """The layout of a new node of each node group."""
 
 
 def planned_snapshot(
-    sent: Snapshot, before: PlannedDevices | None = None, *, is_together: bool = True
+    sent: Snapshot,
+    before: PlannedDevices | None = None,
+    *,
+    is_together: bool = True,
+    limits: MixtureLimits = NO_LIMITS,
 ) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over; is_together : pods are planned together, those that share a claim without devices and those
-    that want devices which several nodes reach, otherwise such pods are not placed."""
+    that want devices which several nodes reach, otherwise such pods are not placed; limits : of an earlier plan."""
     if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *other_specs(sent))):
         return PlannedDevices(sent, sent)
     own = with_own_claims(sent, is_together=is_together)
-    return _Planner(sent, before, own, is_together=is_together).planned()
+    return _Planner(sent, before, own, limits, is_together=is_together).planned()
 
 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, *, is_together: bool) -> None:
+    def __init__(
+        self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, limits: MixtureLimits, *, is_together: bool
+    ) -> None:
         self._sent, self._before, self._own, self._is_together = sent, before, own, is_together
+        self._limits = limits
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
@@ -130,7 +155,7 @@ class _Planner:
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._wanted: dict[tuple[int, int], tuple[PodRequirements, ClaimUse]] = {}
         self._extended = extended_resources(sent)
-        self._competing = CompetingClaims((), ())
+        self._competing = NO_CLAIMS
         self._reached: tuple[str, ...] = ()
 
     def planned(self) -> PlannedDevices:
@@ -153,7 +178,7 @@ class _Planner:
         ready, capacity = self._nodes(facts, rows)
         amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
-        templates = rows[ready.of_templates(sent)]
+        templates = self._limited(names, rows, self._limits.new_nodes)[ready.of_templates(sent)]
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in asking(getattr(sent, table))])
             for table, specs_of in SPECS_OF.items()
@@ -172,7 +197,17 @@ class _Planner:
         add_plugins(snapshot, self._competing.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
+        is_together = bool(own.leader_of or self._reached)
+        return PlannedDevices(snapshot, sent, names, facts, is_together, self._competing, ready.expected)
+
+    @staticmethod
+    def _limited(names: Sequence[str], amounts: Int64, limits: Mapping[int, Mapping[str, int]]) -> Int64:
+        """Return amounts : int64[rows, names], limited in some rows."""
+        limited = amounts.copy() if limits else amounts
+        for row, most in limits.items():
+            for at, name in enumerate(names):
+                limited[row, at] = min(limited[row, at], most.get(name, limited[row, at]))
+        return limited
 
     def _names(self, facts: DeviceFacts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
@@ -263,9 +298,20 @@ class _Planner:
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
             more = competing.requests({pod_claims: 1})
+            kept += self._kind_marks(more)
             return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
-        requests = {name: amount for name, amount in spec.requests if name not in gone} | competing.requests(counts)
+        more = competing.requests(counts)
+        requests = {name: amount for name, amount in spec.requests if name not in gone} | more
+        kept += self._kind_marks(more)
         return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
+
+    def _kind_marks(self, requests: Collection[str]) -> tuple[PodClaim, ...]:
+        """Return what keeps pods off nodes with claims of other kinds. requests : names of what they request."""
+        marks = {
+            ("+".join(sorted(names)), "+".join(sorted(names & {*requests})))
+            for names in (self._competing.mixtures.values() if self._limits.is_one_kind else ())
+        }
+        return tuple([PodClaim(kind, mixture, None, "", None, ONE_KIND) for mixture, kind in sorted(marks) if kind])
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
@@ -311,16 +357,15 @@ class _Planner:
             ):  # fmt: skip
                 counts = None
             uses.append(ClaimUse(filters, counts, wanted.pod_claims))
-        found = [
-            *competitions(uses, facts.group_of, facts.exact),
-            *((ClaimKind(None, one, False),) for one in idle),
-        ]
-        for one in found:
-            if one not in facts.known_shares:
-                facts.known_shares[one] = KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-        layouts = range(len(facts.pools.layouts)) if found else ()
-        new = [partial(facts.new_node, self._sent, layout) for layout in layouts]
-        return CompetingClaims([facts.known_shares[one] for one in found], new)
+        listed = claim_kinds(uses, facts.group_of, facts.exact)
+        listed = listed._replace(kinds={**listed.kinds, **{one: ClaimKind(None, one, False) for one in idle}})
+        known = {}
+        for key, kind in listed.kinds.items():
+            if kind not in facts.known_counts:
+                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features.version)
+            known[key] = facts.known_counts[kind]
+        new_nodes = [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))]
+        return CompetingClaims(listed, known, new_nodes)
 
     def _problem(self, claim: PodClaim, facts: DeviceFacts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
@@ -372,5 +417,4 @@ class _Planner:
         having: Bool = demands.sum(axis=1) > 0
         placed = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
         np.add.at(amounts, pods.node[placed], demands[spec_of[placed]])
-        found: Int64 = np.maximum(amounts, 0)
-        return found
+        return self._limited(names, np.maximum(amounts, 0), self._limits.of_nodes)

@@ -32,7 +32,7 @@ from trimtab.planner.devices.model import (
     PoolId,
 )
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import DeviceColumns, Int64
+from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int64
 
 
 class DeviceFilter(NamedTuple):
@@ -156,10 +156,13 @@ def pod_claims_resource(pod_claims: PodClaims) -> str:
     return f"{DEVICE_RESOURCE}{blake2b(repr(pod_claims).encode(), digest_size=6).hexdigest()}"
 
 
-def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUse, Int64]]:
-    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results)."""
+def uses_of_nodes(devices: DeviceColumns, pools: NodePools, freed: Bool | None = None) -> list[tuple[NodeUse, Int64]]:
+    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results). freed :
+    bool[C] claims that have no devices any more."""
     claims, text = devices.claims, devices.strings
     rows = results_in_use(devices)
+    if freed is not None:
+        rows = rows[~freed[claims.result_claim[rows]]]
     pair = claims.result_driver[rows].astype(np.int64) * len(text) + claims.result_pool[rows]
     distinct, of = np.unique(pair, return_inverse=True)
     ids = [(text[one // len(text)], text[one % len(text)]) for one in distinct.tolist()]

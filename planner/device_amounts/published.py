@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.device_amounts.competing_claims import PLENTY
 from trimtab.planner.device_amounts.node_pools import NodePools
-from trimtab.planner.device_amounts.node_shares import PLENTY
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 

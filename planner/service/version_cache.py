@@ -92,6 +92,13 @@ class CachedSnapshot:
                 self._planned = _PlannedWith(found, kept)
             return self._planned.kept
 
+    def planned_devices(self) -> PlannedDevices:
+        """Return what decisions are made with, devices included."""
+        with self._lock:
+            self.planned()
+            assert self._planned is not None
+            return self._planned.planned
+
     def checked(self) -> "CachedSnapshot":
         """Return the snapshot with which pods are checked one by one: no pod requests what others need."""
         with self._lock:

@@ -60,7 +60,7 @@ def claim_kinds(
     searched: Counter[int] = Counter()
     for use in uses:
         counts = use.counts
-        if counts is not None and (len(counts) == 1 or not use.pod_claims or all(one in exact for one in counts)):
+        if counts is not None and (len(counts) == 1 or not use.pod_claims or all(wanted in exact for wanted in counts)):
             for device_filter in counts:
                 single = (DeviceClaim("", (ClaimRequest("device", device_filter.request),)),)
                 kinds[device_filter] = ClaimKind(device_filter, single, device_filter in exact)
@@ -88,7 +88,7 @@ class CompetingClaims:
     that is counted, its own one first."""
 
     def __init__(
-        self, listed: ClaimKinds, known: Mapping[KindKey, KindCounts], new_nodes: Sequence[Callable[[], LayoutNode]]
+        self, listed: ClaimKinds, count_of: Mapping[KindKey, KindCounts], new_nodes: Sequence[Callable[[], LayoutNode]]
     ) -> None:
         """known : counts of each kind; new_nodes : makes a node of each layout."""
         self._new_nodes = new_nodes
@@ -99,12 +99,12 @@ class CompetingClaims:
         self.mixtures: dict[str, frozenset[str]] = {}
         for key, kind in listed.kinds.items():
             name = _name_of(kind)
-            self._columns[name] = _Column([known[key]])
+            self._columns[name] = _Column([count_of[key]])
             self._requests[key], self.kind_of[name] = {name: 1}, kind
         for kinds in listed.groups.values():
             keys = [kind.device_filter or kind.claims for kind in kinds]
             self._uses |= {kind.claims: set() for kind in kinds if kind.device_filter is None}
-            counts = [known[key] for key in keys]
+            counts = [count_of[key] for key in keys]
             for shares in sorted({self._shares(counts, layout) for layout in range(len(new_nodes))}):
                 if sum(map(bool, shares)) < 2:
                     # What one kind has bounds it.

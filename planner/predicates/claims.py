@@ -27,8 +27,8 @@ def _nodes_of_claims(spec: SchedulingSpec) -> NodeRequirement:
         return node_affinity.NO_REQUIREMENT
     terms = tuple(
         NodeAffinityTerm(
-            tuple([one for term in some for one in term.match_expressions]),
-            tuple([one for term in some for one in term.match_fields]),
+            tuple([requirement for term in some for requirement in term.match_expressions]),
+            tuple([requirement for term in some for requirement in term.match_fields]),
         )
         for some in product(*selectors)
     )

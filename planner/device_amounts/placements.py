@@ -53,9 +53,13 @@ def refused_mixtures(devices: PlannedDevices, pods: PlannedPods) -> MixtureLimit
     order = order[np.lexsort((created[order], -pods.priority[order]))]
     class_of, check = pods.pod_class, _NodeCheck(devices, pods, _freed_claims(pods.snapshot, np.flatnonzero(leaving)))
     of_nodes, new_nodes = dict[int, dict[str, int]](), dict[int, dict[str, int]]()
-    for node in asking(np.unique(pods.node[order]).tolist(), every=1):
-        classes = class_of[order[pods.node[order] == node]].tolist()
-        if len({*classes, *class_of[leaving & (before == node)].tolist()}) < 2:
+    classes_of, left_by = dict[int, list[int]](), dict[int, set[int]]()
+    for node, pod_class in zip(pods.node[order].tolist(), class_of[order].tolist(), strict=True):
+        classes_of.setdefault(node, []).append(pod_class)
+    for node, pod_class in zip(before[leaving].tolist(), class_of[leaving].tolist(), strict=True):
+        left_by.setdefault(node, set()).add(pod_class)
+    for node, classes in asking(sorted(classes_of.items()), every=1):
+        if len({*classes} | left_by.get(node, set())) < 2:
             continue
         accepted = check.accepted(node, classes)
         if len(accepted) == len(classes):

@@ -157,7 +157,7 @@ class DeviceFit:
         refusals_of_node = {}
         for node, outcome in self._allocator.outcomes(pod, nodes).items():
             if is_counted and not refusals_of(outcome) and self._allocator.is_settled(node):
-                # Shares of claims that compete bound what fits in any order; the devices in use have come in one.
+                # Plans count neither devices that the pod holds already nor those of more nodes than they look at.
                 masks[node] &= ~_LACKING
             if not is_counted:
                 masks[node] &= ~(_UNSUPPORTED | _UNUSABLE)

@@ -73,32 +73,40 @@ def plan(
 
 
 def plan_with_failures(
-    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
+    snapshot: Snapshot,
+    request: pb.PlanRequest,
+    state: pb.PlanState | None,
+    work: Work,
+    table: Table = TABLE,
+    *,
+    is_whole: bool = False,
 ) -> Planned:
-    """Take the decisions. `state` : that of the last answer, None = first loop.
+    """Take the decisions. `state` : that of the last answer, None = first loop; is_whole : all moves are made in the
+    simulation of the round, those of the last decision included.
 
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
     and the stages of the diagnostics.
     """
     if not (resolve_planner(request.settings).gangs.count_missing and snapshot.pod_groups):
-        return _planned(snapshot, request, state, work, table)
+        return _planned(snapshot, request, state, work, table, is_whole)
     whole, note = with_missing_members(snapshot)
     if whole is not snapshot:
         # Nothing kept with the snapshot, or under its version, is of this one.
         work = work._replace(cache=UNCACHED)
-    planned = _planned(whole, request, state, work, table)
+    planned = _planned(whole, request, state, work, table, is_whole)
     planned.answer.summary.notes.extend([note] if note else [])
     return planned
 
 
 def _planned(
-    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table
+    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table, is_whole: bool
 ) -> Planned:
     """Take the decisions on all pods that count."""
     requested = [decision for decision in table if decision.code in request.decisions]
     settings: dict[int, Any] = {decision.code: decision.resolve(request.settings) for decision in requested}
+    explained = _explained(snapshot, request)
     call = _PlanCall(
-        snapshot, request, state, work, table, requested, settings, _explained(snapshot, request), snapshot.version
+        snapshot, request, state, work, table, requested, settings, explained, snapshot.version, is_followed=is_whole
     )
     planned = _in_rounds(call)
     _tell(call, planned)
@@ -114,7 +122,7 @@ def _in_rounds(call: "_PlanCall") -> Planned:
     first = _taken(call._replace(requested=before), describe=not rest)
     if not rest:
         return _concluded(call, first, first)
-    second = _taken(call.after(first)._replace(requested=rest, is_followed=bool(first.unconcluded)))
+    second = _taken(call.after(first)._replace(requested=rest, is_followed=call.is_followed or bool(first.unconcluded)))
     return _joined(_concluded(call, first, second), before, second)
 
 

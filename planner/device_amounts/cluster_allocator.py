@@ -55,7 +55,9 @@ class ClusterAllocator:
         self._sent, self._devices = sent, sent.devices
         self._extended = extended_resources(sent)
         place = {name: at for at, name in enumerate(sent.resources)}
-        self._by_plugin = {one: sent.nodes.allocatable[:, place[one]] > 0 for one in self._extended.beside_plugins}
+        self._by_plugin = {
+            resource: sent.nodes.allocatable[:, place[resource]] > 0 for resource in self._extended.beside_plugins
+        }
         self._allocator = DeviceAllocator(
             slices_of(sent.devices), classes_of(sent.devices).values(), features_of(sent.devices)
         )
@@ -64,11 +66,11 @@ class ClusterAllocator:
         """Return whether a pod claims devices."""
         spec = self._spec(pod)
         class_of = self._extended.class_of
-        return bool(spec.claims) or any(one.resource in class_of for one in spec.extended_device_requests)
+        return bool(spec.claims) or any(request.resource in class_of for request in spec.extended_device_requests)
 
     def outcomes(self, pod: int, nodes: Iterable[int]) -> dict[int, AllocationOutcome]:
         """Return what the claims of a pod get on nodes, which are rows of the snapshot."""
-        own, found = self.claims_of(pod).own, {}
+        own, outcome_of = self.claims_of(pod).own, {}
         prepared: dict[tuple[DeviceClaim, ...], PreparedClaims] = {}
         state, held = self._state, [self._results[row] for row in own if row in self._results]
         for devices in held:
@@ -77,10 +79,10 @@ class ClusterAllocator:
             wanted = self.claims_of(pod, node).wanted
             if wanted not in prepared:
                 prepared[wanted] = self._allocator.prepare(wanted)
-            found[node] = self._allocator.allocate(node_of(self._sent, node), prepared[wanted], state)
+            outcome_of[node] = self._allocator.allocate(node_of(self._sent, node), prepared[wanted], state)
         for devices in held:
             state.add(devices)
-        return found
+        return outcome_of
 
     def is_settled(self, node: int) -> bool:
         """Return whether all claims of the pods of a node have devices, so that no others will be in use."""
@@ -95,16 +97,16 @@ class ClusterAllocator:
         wanted = []
         for claim in spec.claims:
             if claim.shared:
-                found = self._shared(claim, namespace)
-                wanted += [] if found is None else [_named(claim.name, found)]
+                shared = self._shared(claim, namespace)
+                wanted += [] if shared is None else [_named(claim.name, shared)]
             elif isinstance(claim.spec, DeviceClaim):
                 wanted.append(_named(claim.name, claim.spec))
         requests = []
-        for one in spec.extended_device_requests:
-            by_plugin = self._by_plugin.get(one.resource)
-            name = self._extended.class_of.get(one.resource)
+        for request in spec.extended_device_requests:
+            by_plugin = self._by_plugin.get(request.resource)
+            name = self._extended.class_of.get(request.resource)
             if name is not None and (by_plugin is None or node == NO_NODE or not by_plugin[node]):
-                requests.append(ClaimRequest(one.name, DeviceSubRequest(name, count=one.devices)))
+                requests.append(ClaimRequest(request.name, DeviceSubRequest(name, count=request.devices)))
         if requests:
             wanted.append(DeviceClaim(EXTENDED, tuple(requests)))
         return ClaimsToServe(tuple(wanted), own)
@@ -117,18 +119,18 @@ class ClusterAllocator:
             return claim.spec if isinstance(claim.spec, DeviceClaim) else None
         if self._devices.claims.flags[row] & ALLOCATED:
             return None
-        found: DeviceClaim = self._devices.claim_specs[self._devices.claims.spec[row]]
-        return found
+        claim_spec: DeviceClaim = self._devices.claim_specs[self._devices.claims.spec[row]]
+        return claim_spec
 
     def _spec(self, pod: int) -> PodRequirements:
-        found: PodRequirements = self._sent.specs[self._sent.pods.spec[pod]]
-        return found
+        spec: PodRequirements = self._sent.specs[self._sent.pods.spec[pod]]
+        return spec
 
     @cached_property
     def _unsettled(self) -> frozenset[int]:
         """The nodes with pods whose claims have no devices yet. O(P), and microseconds for each pod with claims."""
         pods = self._sent.pods
-        claiming = np.array([bool(one.claims or one.extended_device_requests) for one in self._sent.specs], np.bool_)
+        claiming = np.array([bool(spec.claims or spec.extended_device_requests) for spec in self._sent.specs], np.bool_)
         rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal())
         rows = rows[claiming[pods.spec[rows]]]
         return frozenset([int(pods.node[row]) for row in rows.tolist() if not self._has_devices(row)])
@@ -139,11 +141,11 @@ class ClusterAllocator:
 
     @cached_property
     def _owned(self) -> dict[tuple[str, str], tuple[int, ...]]:
-        claims, found = self._devices.claims, dict[tuple[str, str], tuple[int, ...]]()
+        claims, rows_of = self._devices.claims, dict[tuple[str, str], tuple[int, ...]]()
         for row in np.flatnonzero(np.diff(claims.pod.offsets)).tolist():
             key = self._devices.strings[claims.namespace[row]], claims.pod.get(row)
-            found[key] = (*found.get(key, ()), row)
-        return found
+            rows_of[key] = (*rows_of.get(key, ()), row)
+        return rows_of
 
     @cached_property
     def _named(self) -> dict[tuple[str, str], int]:
@@ -152,10 +154,10 @@ class ClusterAllocator:
     @cached_property
     def _results(self) -> dict[int, tuple[AllocatedDevice, ...]]:
         """The devices of each allocated claim, by its row."""
-        found: dict[int, list[AllocatedDevice]] = {}
-        for row, one in allocated_devices(self._devices):
-            found.setdefault(row, []).append(one)
-        return {row: tuple(devices) for row, devices in found.items()}
+        devices_of: dict[int, list[AllocatedDevice]] = {}
+        for row, device in allocated_devices(self._devices):
+            devices_of.setdefault(row, []).append(device)
+        return {row: tuple(devices) for row, devices in devices_of.items()}
 
     @cached_property
     def _state(self) -> AllocatedState:

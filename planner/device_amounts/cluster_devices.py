@@ -63,8 +63,8 @@ def _minor(devices: DeviceColumns) -> int:
 
 
 def _is_on(devices: DeviceColumns, gate: str, first: int) -> bool:
-    given = dict(one.partition("=")[::2] for one in devices.feature_gates)
-    return given.get(gate, "true" if _minor(devices) >= first else "false").lower() == "true"
+    gates = dict(text.partition("=")[::2] for text in devices.feature_gates)
+    return gates.get(gate, "true" if _minor(devices) >= first else "false").lower() == "true"
 
 
 def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[DeviceSlice, ...]:
@@ -85,7 +85,7 @@ def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[Device
     )  # fmt: skip
     nothing = DeviceSet()
     reserve_memory(_SLICE_BYTES * len(rows), "slices of devices")
-    found = [
+    slices = [
         DeviceSlice(
             columns.name.get(at),
             text[driver],
@@ -101,30 +101,30 @@ def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[Device
         )
         for at, driver, pool, generation, count, node, selector, flags, device_set, counters in asking(fields)
     ]
-    return _tainted(devices, found)
+    return _tainted(devices, slices)
 
 
 def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], node: str) -> tuple[DeviceSlice, ...]:
     """Return the declared slices of a new node. node : its name."""
     count_of: dict[tuple[str, str], int] = {}
-    for one in slices:
-        count_of[one.driver, one.pool] = count_of.get((one.driver, one.pool), 0) + 1
+    for template in slices:
+        count_of[template.driver, template.pool] = count_of.get((template.driver, template.pool), 0) + 1
     reserve_memory(_SLICE_BYTES * len(slices), "slices of new nodes")
-    found = [
+    device_slices = [
         DeviceSlice(
             f"{node}-{at}",
-            one.driver,
-            f"{one.pool}-{node}" if one.pool else node,
+            template.driver,
+            f"{template.pool}-{node}" if template.pool else node,
             1,
-            count_of[one.driver, one.pool],
+            count_of[template.driver, template.pool],
             NodeSelection(node),
-            one.per_device_nodes,
-            one.devices,
-            one.counter_sets,
+            template.per_device_nodes,
+            template.devices,
+            template.counter_sets,
         )
-        for at, one in enumerate(asking(slices))
+        for at, template in enumerate(asking(slices))
     ]
-    return _tainted(devices, found)
+    return _tainted(devices, device_slices)
 
 
 def _tainted(devices: DeviceColumns, slices: list[DeviceSlice]) -> tuple[DeviceSlice, ...]:
@@ -135,19 +135,21 @@ def _tainted(devices: DeviceColumns, slices: list[DeviceSlice]) -> tuple[DeviceS
 
 def classes_of(devices: DeviceColumns) -> dict[str, DeviceClass]:
     """Return the classes by name."""
-    return {one.name: DeviceClass(one.name, one.selectors) for one in devices.classes}
+    return {
+        device_class.name: DeviceClass(device_class.name, device_class.selectors) for device_class in devices.classes
+    }
 
 
 def class_by_resource(devices: DeviceColumns) -> dict[str, str]:
     """Return the class that provides each extended resource: the newest, among equals the first by name."""
-    found: dict[str, ClassOfDevices] = {}
-    for one in devices.classes:
-        if one.extended_resource:
-            other = found.get(one.extended_resource)
-            if other is None or (-one.created_s, one.name) < (-other.created_s, other.name):
-                found[one.extended_resource] = one
-    implicit = {resource_of_class(one.name): one.name for one in devices.classes}
-    return implicit | {resource: one.name for resource, one in found.items()}
+    newest: dict[str, ClassOfDevices] = {}
+    for device_class in devices.classes:
+        if device_class.extended_resource:
+            other = newest.get(device_class.extended_resource)
+            if other is None or (-device_class.created_s, device_class.name) < (-other.created_s, other.name):
+                newest[device_class.extended_resource] = device_class
+    implicit = {resource_of_class(device_class.name): device_class.name for device_class in devices.classes}
+    return implicit | {resource: device_class.name for resource, device_class in newest.items()}
 
 
 def resource_of_class(name: str) -> str:
@@ -169,8 +171,8 @@ def extended_resources(snapshot: Snapshot) -> ExtendedResources:
     by_plugins |= snapshot.templates.allocatable.any(axis=0)
     plugins = frozenset(np.array(snapshot.resources)[by_plugins].tolist())
     has_devices = len(devices.slices.driver) or devices.templates
-    found = {name: of for name, of in class_by_resource(devices).items() if has_devices or name not in plugins}
-    return ExtendedResources(found, plugins & found.keys())
+    class_of = {name: of for name, of in class_by_resource(devices).items() if has_devices or name not in plugins}
+    return ExtendedResources(class_of, plugins & class_of.keys())
 
 
 def node_of(snapshot: Snapshot, node: int) -> DeviceNode:
@@ -196,28 +198,28 @@ def shares_in_use(devices: DeviceColumns, rows: Int64) -> dict[int, tuple[bool, 
     """Return which of some results are shares of their device, and what of its capacity they consume, by index in
     `rows`; those that have all of it and consume none are left out. Where the scheduler knows no shares, a share is its
     whole device."""
-    claims, text, found = devices.claims, devices.strings, {}
+    claims, text, shares = devices.claims, devices.strings, {}
     is_share = ((claims.result_flags & SHARE) != 0)[rows] & features_of(devices).consumable_capacity
     first, last = np.searchsorted(claims.capacity_result, [rows, rows + 1])
     for at in np.flatnonzero(is_share | (first < last)).tolist():
         consumed = sorted(
-            (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
-            for one in range(first[at], last[at])
+            (text[claims.capacity_name[row]], devices.quantities[claims.capacity_amount[row]])
+            for row in range(first[at], last[at])
         )
-        found[at] = bool(is_share[at]), tuple(consumed)
-    return found
+        shares[at] = bool(is_share[at]), tuple(consumed)
+    return shares
 
 
 def allocated_devices(devices: DeviceColumns) -> Iterator[tuple[int, AllocatedDevice]]:
     """Yield the devices of claims that are allocated, with the row of the claim. O(results)."""
     claims, text = devices.claims, devices.strings
-    found = np.flatnonzero((claims.flags[claims.result_claim] & ALLOCATED) != 0)
-    shares = shares_in_use(devices, found)
+    results = np.flatnonzero((claims.flags[claims.result_claim] & ALLOCATED) != 0)
+    shares = shares_in_use(devices, results)
     columns = (
         claims.result_claim, claims.result_driver, claims.result_pool, claims.result_device, claims.result_request,
         claims.result_flags,
     )  # fmt: skip
-    rows = zip(*(column[found].tolist() for column in columns), strict=True)
+    rows = zip(*(column[results].tolist() for column in columns), strict=True)
     for at, (claim, driver, pool, device, request, flags) in enumerate(rows):
         id = DeviceId(text[driver], text[pool], text[device])
         yield claim, AllocatedDevice(text[request], id, bool(flags & ADMIN_ACCESS), *shares.get(at, ()))

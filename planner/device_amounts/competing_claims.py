@@ -1,34 +1,31 @@
-"""The competitions of a snapshot: which kinds of claims compete, and the resources that stand for what is left to them.
+"""The kinds of claims of a snapshot, and the resources that stand for what nodes have of them.
 
-Filters of which any device is as good as another compete among themselves, and are counted; claims of pods with which
-no others compete are one kind by themselves, of which a node has as many as the allocator gives. A competition has a
-resource for each kind, of which a node that is closed to the kind has none, and with several kinds, one more for each
-way in which nodes are shared: pods request their shares of it. Nodes that are shared in other ways have plenty.
+A kind has a resource of its own: of it, a node has as many as the allocator gives if no others come. Kinds that compete
+for the same devices have one more in common, for each layout of different shares: the share of a kind is one part of as
+many as an empty node has of it, so kinds that mix add up. What the sum allows need not fit, if kinds are not alike:
+`placements` checks what a plan makes of it. Nodes that are shared in other ways have plenty.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import lcm
 from typing import Final, NamedTuple
 
 from trimtab.planner.device_amounts.cluster_devices import resource_of_class
-from trimtab.planner.device_amounts.groups import linked_sets
-from trimtab.planner.device_amounts.node_shares import (
-    MOST_KINDS,
-    NOTHING_LEFT,
-    PLENTY,
-    ClaimKind,
-    Competition,
-    KnownShares,
-    SharesLeft,
-)
+from trimtab.planner.device_amounts.kind_counts import ClaimKind, KindCounts
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims, pod_claims_resource
 from trimtab.planner.devices.model import ClaimRequest, DeviceClaim
 from trimtab.planner.model.values import DEVICE_RESOURCE
 
+MOST_SEARCHED: Final = 6
+"""Kinds beyond that compete for the same devices and that only the allocator can count are not planned with."""
 MOST_USES: Final = 400
 """Nodes with different devices in use for which the allocator is asked; further ones get no more of these claims."""
+MOST_SHARES: Final = 1 << 40
+PLENTY: Final = 1 << 40
+"""As good as no bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,155 +40,127 @@ class ClaimUse:
     """Their claims as one, () = they are not all their own."""
 
 
-def competitions(
-    uses: Sequence[ClaimUse], group_of: Mapping[DeviceFilter, int], exact: Iterable[DeviceFilter]
-) -> list[Competition]:
-    """Return what competes for the same devices, or with nothing. group_of : filters that compete with each other;
-    exact : those that are counted exactly where only they compete."""
-    counted = frozenset(exact)
-    alone = _without_others(uses, group_of, counted)
-    made: list[Competition] = [(ClaimKind(None, pod_claims, False),) for pod_claims in alone]
-    for numbers, members in _components(uses, group_of):
-        if members[0].pod_claims in alone:
-            continue
-        filters = [
-            device_filter for use in members for device_filter in use.counts or () if group_of[device_filter] in numbers
-        ]
-        kinds = [
-            ClaimKind(device_filter, _single(device_filter), device_filter in counted)
-            for device_filter in dict.fromkeys(filters)
-        ]
-        claims_of_pods = dict.fromkeys(use.pod_claims for use in members if use.counts is None and use.pod_claims)
-        every = [*kinds, *(ClaimKind(None, pod_claims, False) for pod_claims in claims_of_pods)]
-        chosen = every if len(every) <= MOST_KINDS else kinds
-        if len(chosen) <= MOST_KINDS and not all(kind.is_counted for kind in chosen):
-            made.append(tuple(chosen))
-            continue
-        by_group: dict[int, list[ClaimKind]] = {}
-        for kind in kinds:
-            if kind.device_filter is not None and kind.is_counted:
-                by_group.setdefault(group_of[kind.device_filter], []).append(kind)
-        made += map(tuple, by_group.values())
-    return made
+KindKey = DeviceFilter | PodClaims
 
 
-def _without_others(
-    uses: Iterable[ClaimUse], group_of: Mapping[DeviceFilter, int], counted: frozenset[DeviceFilter]
-) -> dict[PodClaims, None]:
-    """Return the claims of pods for whose devices nothing else asks."""
-    users: dict[int, set[object]] = {}
-    found: dict[PodClaims, set[int]] = {}
+class ClaimKinds(NamedTuple):
+    """kinds : all of them; groups : by number of the filters, the kinds that compete, where several do."""
+
+    kinds: Mapping[KindKey, ClaimKind]
+    groups: Mapping[int, Sequence[ClaimKind]]
+
+
+def claim_kinds(
+    uses: Iterable[ClaimUse], group_of: Mapping[DeviceFilter, int], exact: Collection[DeviceFilter]
+) -> ClaimKinds:
+    """Return the kinds of claims. group_of : filters that compete with each other; exact : those of which any device is
+    as good as another."""
+    kinds: dict[KindKey, ClaimKind] = {}
+    groups: dict[int, dict[KindKey, None]] = {}
+    searched: Counter[int] = Counter()
     for use in uses:
-        is_counted = use.counts is not None and counted.issuperset(use.counts)
-        numbers = {group_of[device_filter] for device_filter in use.filters}
-        if use.pod_claims and not is_counted:
-            found[use.pod_claims] = numbers
-        for number in numbers:
-            users.setdefault(number, set()).add(use if is_counted else use.pod_claims or use)
-    return dict.fromkeys(one for one, numbers in found.items() if all(users[number] == {one} for number in numbers))
+        counts = use.counts
+        if counts is not None and (len(counts) == 1 or not use.pod_claims or all(wanted in exact for wanted in counts)):
+            for device_filter in counts:
+                single = (DeviceClaim("", (ClaimRequest("device", device_filter.request),)),)
+                kinds[device_filter] = ClaimKind(device_filter, single, device_filter in exact)
+                groups.setdefault(group_of[device_filter], {})[device_filter] = None
+        elif use.pod_claims and use.pod_claims not in kinds:
+            numbers = {group_of[device_filter] for device_filter in use.filters}
+            if all(searched[number] < MOST_SEARCHED for number in numbers):
+                searched.update(numbers)
+                kinds[use.pod_claims] = ClaimKind(None, use.pod_claims, False)
+                for number in numbers:
+                    groups.setdefault(number, {})[use.pod_claims] = None
+    return ClaimKinds(kinds, {number: [kinds[key] for key in keys] for number, keys in groups.items() if len(keys) > 1})
 
 
-def _components(
-    uses: Sequence[ClaimUse], group_of: Mapping[DeviceFilter, int]
-) -> Iterable[tuple[frozenset[int], list[ClaimUse]]]:
-    """Yield the groups of filters that claims link, with the claims that ask for some of them."""
-    links = (
-        (group_of[device_filter], group_of[use.filters[0]])
-        for use in uses
-        if use.counts is None and use.pod_claims
-        for device_filter in use.filters[1:]
-    )
-    set_of = {
-        number: numbers for numbers in map(frozenset, linked_sets(group_of.values(), links)) for number in numbers
-    }
-    members: dict[frozenset[int], list[ClaimUse]] = {}
-    for use in uses:
-        for numbers in dict.fromkeys(set_of[group_of[device_filter]] for device_filter in use.filters):
-            members.setdefault(numbers, []).append(use)
-    yield from members.items()
+class _Column(NamedTuple):
+    """A resource. kinds : those that it is of; shares : of each, () = it is of one kind."""
 
-
-def _single(device_filter: DeviceFilter) -> PodClaims:
-    return (DeviceClaim("", (ClaimRequest("device", device_filter.request),)),)
-
-
-def _digest(value: object) -> str:
-    return blake2b(repr(value).encode(), digest_size=6).hexdigest()
-
-
-class _SharesColumn(NamedTuple):
-    """A resource: of a kind, or of all that are shared in one way."""
-
-    competition: int
-    kind: int
-    """-1 = of all."""
+    kinds: Sequence[KindCounts]
     shares: tuple[int, ...] = ()
 
 
 class CompetingClaims:
-    """The columns of competitions. names : of the columns; requested : those of each filter that is counted, its own
-    one first."""
+    """The columns of kinds of claims. names : of the columns; kind_of : by column of a single kind; mixtures : of the
+    columns of kinds that compete without being alike, the names of their kinds; requested : the columns of each filter
+    that is counted, its own one first."""
 
-    def __init__(self, known: Sequence[KnownShares], new_nodes: Sequence[Callable[[], LayoutNode]]) -> None:
-        """known : of each competition; new_nodes : makes one of each layout."""
-        self._known = known
-        self._node_shares = [[one.of(layout, new) for layout, new in enumerate(new_nodes)] for one in known]
-        self._columns: dict[str, _SharesColumn] = {}
-        self._requests: dict[DeviceFilter | PodClaims, dict[str, int]] = {}
-        self._seen: list[set[object]] = [set() for _ in known]
-        self.requested: dict[DeviceFilter, tuple[str, ...]] = {}
-        for number, competition in enumerate(one.competition for one in known):
-            node_shares = self._node_shares[number] if len(competition) > 1 else ()
-            shared = {
-                f"{DEVICE_RESOURCE}{_digest((competition, shares))}": shares
-                for shares in sorted({one.shares for one in node_shares if one is not None})
-            }
-            for at, kind in enumerate(competition):
-                name = _name_of(kind)
-                self._columns[name] = _SharesColumn(number, at)
-                requests = {name: 1} | {of_all: shares[at] for of_all, shares in shared.items() if shares[at]}
-                self._requests[kind.device_filter or kind.claims] = requests
-                if kind.device_filter is not None and kind.is_counted:
-                    self.requested[kind.device_filter] = tuple(requests)
-            self._columns |= {name: _SharesColumn(number, -1, shares) for name, shares in shared.items()}
+    def __init__(
+        self, listed: ClaimKinds, count_of: Mapping[KindKey, KindCounts], new_nodes: Sequence[Callable[[], LayoutNode]]
+    ) -> None:
+        """known : counts of each kind; new_nodes : makes a node of each layout."""
+        self._new_nodes = new_nodes
+        self._columns: dict[str, _Column] = {}
+        self._requests: dict[KindKey, dict[str, int]] = {}
+        self._uses: dict[PodClaims, set[tuple[int, NodeUse]]] = {}
+        self.kind_of: dict[str, ClaimKind] = {}
+        self.mixtures: dict[str, frozenset[str]] = {}
+        for key, kind in listed.kinds.items():
+            name = _name_of(kind)
+            self._columns[name] = _Column([count_of[key]])
+            self._requests[key], self.kind_of[name] = {name: 1}, kind
+        for kinds in listed.groups.values():
+            keys = [kind.device_filter or kind.claims for kind in kinds]
+            self._uses |= {kind.claims: set() for kind in kinds if kind.device_filter is None}
+            counts = [count_of[key] for key in keys]
+            for shares in sorted({self._shares(counts, layout) for layout in range(len(new_nodes))}):
+                if sum(map(bool, shares)) < 2:
+                    # What one kind has bounds it.
+                    continue
+                column = f"{DEVICE_RESOURCE}{_digest((kinds, shares))}"
+                self._columns[column] = _Column(counts, shares)
+                for key, share in zip(keys, shares, strict=True):
+                    self._requests[key] |= {column: share} if share else {}
+                if not all(kind.is_counted for kind in kinds):
+                    self.mixtures[column] = frozenset(map(_name_of, kinds))
         self.names = tuple(self._columns)
+        self.requested = {
+            kind.device_filter: tuple(self._requests[kind.device_filter])
+            for kind in listed.kinds.values()
+            if kind.device_filter is not None and kind.is_counted
+        }
 
-    def has(self, one: DeviceFilter | PodClaims) -> bool:
+    def has(self, key: KindKey) -> bool:
         """Return whether a filter, or all claims of a pod, are planned with here."""
-        return one in self._requests
+        return key in self._requests
 
     def requests(self, amounts: Mapping[DeviceFilter, int] | Mapping[PodClaims, int]) -> Counter[str]:
         """Return what is requested for so many devices of filters, or claims of a pod."""
-        found: Counter[str] = Counter()
-        for one, amount in amounts.items():
-            found.update({name: each * amount for name, each in self._requests[one].items()})
-        return found
+        total: Counter[str] = Counter()
+        for key, amount in amounts.items():
+            total.update({name: each * amount for name, each in self._requests[key].items()})
+        return total
 
     def left(self, layout: int, use: NodeUse = ()) -> list[int]:
         """Return the amounts of a node, by column."""
-        found: list[SharesLeft | None] = []
-        for known, node_shares, seen in zip(self._known, self._node_shares, self._seen, strict=True):
-            if use and known.is_searched and len(known.competition) > 1:
-                seen.add((layout, use))
-            if node_shares[layout] is None:
-                found.append(None)
-            else:
-                found.append(NOTHING_LEFT if len(seen) > MOST_USES else known.left(layout, use))
-        return [self._amount(column, found[column.competition], layout, use) for column in self._columns.values()]
+        return [self._amount(column, layout, use) for column in self._columns.values()]
 
-    def _amount(self, column: _SharesColumn, left: SharesLeft | None, layout: int, use: NodeUse) -> int:
-        number, kind, shares = column
-        if kind >= 0:
-            device_filter, _, is_counted = self._known[number].competition[kind]
-            if is_counted and device_filter is not None:
-                return self._known[number].free(layout, use, device_filter)
-        node_shares = self._node_shares[number][layout]
-        if left is None or node_shares is None:
-            return PLENTY if kind < 0 else 0
-        if kind < 0:
-            return left.sum if shares == node_shares.shares else PLENTY
-        share = node_shares.shares[kind]
-        return left.sum // share if left.open >> kind & 1 and share else 0
+    def _amount(self, column: _Column, layout: int, use: NodeUse) -> int:
+        if not column.shares:
+            return self._count(column.kinds[0], layout, use)
+        if column.shares != self._shares(column.kinds, layout):
+            return PLENTY
+        counts = (self._count(kind, layout, use) for kind in column.kinds)
+        return max(count * share for count, share in zip(counts, column.shares, strict=True))
+
+    def _count(self, counts: KindCounts, layout: int, use: NodeUse) -> int:
+        uses = self._uses.get(counts.kind.claims) if use else None
+        if uses is not None:
+            uses.add((layout, use))
+            if len(uses) > MOST_USES:
+                return 0
+        return counts.count(layout, use, self._new_nodes[layout])
+
+    def _shares(self, kinds: Sequence[KindCounts], layout: int) -> tuple[int, ...]:
+        """Return the share of each kind on nodes of a layout, 0 = none is there."""
+        counts = [kind.count(layout, (), self._new_nodes[layout]) for kind in kinds]
+        whole = min(lcm(*(count for count in counts if count)), MOST_SHARES)
+        return tuple([whole // count if count else 0 for count in counts])
+
+
+NO_CLAIMS: Final = CompetingClaims(ClaimKinds({}, {}), {}, ())
 
 
 def _name_of(kind: ClaimKind) -> str:
@@ -202,3 +171,7 @@ def _name_of(kind: ClaimKind) -> str:
     if kind.is_counted and kind.device_filter == DeviceFilter(device_class):
         return resource_of_class(device_class)
     return f"{DEVICE_RESOURCE}{device_class}-{_digest(kind.device_filter)}"
+
+
+def _digest(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=6).hexdigest()

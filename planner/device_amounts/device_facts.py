@@ -11,8 +11,8 @@ import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
 from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups, is_exact, problems_of
+from trimtab.planner.device_amounts.kind_counts import ClaimKind, KindCounts
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, own_pools
-from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, PodClaims, takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
@@ -52,7 +52,7 @@ class DeviceFacts:
     features: DeviceFeatures
     declared_nodes: Mapping[int, LayoutNode]
     """A new node of each layout that a node group declares."""
-    known_shares: dict[Competition, KnownShares]
+    known_counts: dict[ClaimKind, KindCounts]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:
@@ -69,25 +69,30 @@ class DeviceFacts:
         """How many devices of each class a node of each layout has."""
         filters = [DeviceFilter(name) for name in self.classes]
         return [
-            [sum(self.eligible.of(one, pool).bits.bit_count() for pool in layout) for one in filters]
+            [
+                sum(self.eligible.of(device_filter, pool).bits.bit_count() for pool in layout)
+                for device_filter in filters
+            ]
             for layout in asking(self.pools.layouts, every=1)
         ]
 
     def is_of(self, inputs: FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
-        same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
+        same = all(part is other for part, other in zip(self.inputs.parts, inputs.parts, strict=True))
         return same and self.inputs[1:] == inputs[1:]
 
     def is_idle(self, pod_claims: PodClaims, filters: Iterable[DeviceFilter]) -> bool:
         """Return whether claims take no devices, and get the same ones whatever others have."""
         pools = {pool for layout in self.pools.layouts for pool in layout}
         return takes_nothing(pod_claims) and all(
-            self.eligible.of(one, pool).is_plain for one in filters for pool in pools
+            self.eligible.of(device_filter, pool).is_plain for device_filter in filters for pool in pools
         )
 
     def is_shared(self, filters: Iterable[DeviceFilter]) -> bool:
         """Return whether several nodes reach some device."""
-        return any(self.eligible.of(one, pool).bits for one in filters for pool in self.pools.shared)
+        return any(
+            self.eligible.of(device_filter, pool).bits for device_filter in filters for pool in self.pools.shared
+        )
 
     def new_node(self, sent: Snapshot, layout: int) -> LayoutNode:
         """Return a node of a layout, or one that will be."""
@@ -104,18 +109,22 @@ def device_facts(
     devices, reader = sent.devices, NodePoolReader(features)
     declared, declared_nodes = {}, {}
     for group, templates in asking(devices.templates, every=1):
-        made = template_slices(devices, templates, group)
-        read = reader.read(made, (group,), lambda _: ())
+        slices = template_slices(devices, templates, group)
+        read = reader.read(slices, (group,), lambda _: ())
         declared[group] = int(read.layout[0])
-        allocator = DeviceAllocator(made, classes.values(), features)
+        allocator = DeviceAllocator(slices, classes.values(), features)
         declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), own_pools(read).get(0, ()))
     label_set = sent.nodes.label_set
     pools = reader.read_cluster(devices, sent.nodes.name, lambda node: sent.labels_of(int(label_set[node])))
     eligible = EligibleByFilter(classes, features, pools.tables)
     # What takes no devices competes with nobody.
-    groups = filter_groups([one for one in inputs.filters if one not in inputs.idle], pools, eligible)
+    groups = filter_groups(
+        [device_filter for device_filter in inputs.filters if device_filter not in inputs.idle], pools, eligible
+    )
     exact = frozenset(wanted for of in groups if is_exact(of, pools, eligible) for wanted in of)
-    groups += filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
+    groups += filter_groups(
+        [device_filter for device_filter in inputs.filters if device_filter in inputs.idle], pools, eligible
+    )
     problems = problems_of(inputs.filters, pools, eligible)
     group_of = {wanted: number for number, group in enumerate(groups) for wanted in group}
     return DeviceFacts(

@@ -67,14 +67,16 @@ class EligibleByFilter:
         if device_class is None:
             return _NOTHING
         table = self._tables[pool.table]
-        found = self._eligibility.of(table, pool.driver, device_class, device_filter.request)
-        contents = [content for content, bits in table.groups if bits & found.usable]
-        exclusive = not any(one.allow_multiple_allocations or one.nodes is not None for one in contents)
-        plain = exclusive and not any(one.consumes_counters for one in contents)
+        answer = self._eligibility.of(table, pool.driver, device_class, device_filter.request)
+        contents = [content for content, bits in table.groups if bits & answer.usable]
+        exclusive = not any(
+            of_device.allow_multiple_allocations or of_device.nodes is not None for of_device in contents
+        )
+        plain = exclusive and not any(of_device.consumes_counters for of_device in contents)
         problem = ""
-        if found.problems:
-            problem = input_error(found.problems[0][1], "", "", device_filter.device_class).error.in_words
-        return Eligible(found.usable, plain, exclusive, problem)
+        if answer.problems:
+            problem = input_error(answer.problems[0][1], "", "", device_filter.device_class).error.in_words
+        return Eligible(answer.usable, plain, exclusive, problem)
 
 
 def parts_of(table: DeviceTable) -> list[list[int]]:
@@ -99,8 +101,8 @@ def linked_sets(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T
             item = leader[item]
         return item
 
-    for one, other in links:
-        leader[find(one)] = find(other)
+    for first, other in links:
+        leader[find(first)] = find(other)
     sets: dict[T, list[T]] = {}
     for item in leader:
         sets.setdefault(find(item), []).append(item)
@@ -131,7 +133,7 @@ def is_exact(filters: tuple[DeviceFilter, ...], pools: NodePools, eligible: Elig
         return False
     for layout in pools.layouts:
         sets = {tuple([eligible.of(device_filter, pool).bits for pool in layout]) for device_filter in filters}
-        if len([one for one in sets if any(one)]) > 1:
+        if len([bits for bits in sets if any(bits)]) > 1:
             return False
     return True
 
@@ -140,10 +142,10 @@ def problems_of(
     filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter
 ) -> dict[DeviceFilter, str]:
     """Return, by filter, an error that some device causes."""
-    used, found = pools.used, {}
+    used, problems = pools.used, {}
     for device_filter in asking(filters):
         texts = (pools.error, *(eligible.of(device_filter, pool).problem for pool in used))
         problem = next(filter(None, texts), "")
         if problem:
-            found[device_filter] = problem
-    return found
+            problems[device_filter] = problem
+    return problems

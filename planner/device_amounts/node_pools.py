@@ -48,15 +48,15 @@ def nodes_like_others(devices: DeviceColumns, names: tuple[str, ...]) -> dict[in
     for row, node in enumerate(slices.node.tolist()):
         rows_of.setdefault(text[node], []).append(row)
     first: dict[frozenset[int], int] = {}
-    found = {}
+    like_another = {}
     for at, name in enumerate(names):
         rows = rows_of.get(name, ())
         kind = frozenset([contents[row] for row in rows])
         if rows and -1 not in kind:
             like = first.setdefault(kind, at)
             if like != at:
-                found[at] = LikeAnother(like, rows)
-    return found
+                like_another[at] = LikeAnother(like, rows)
+    return like_another
 
 
 def _are_plain(devices: DeviceColumns) -> Bool:
@@ -64,14 +64,14 @@ def _are_plain(devices: DeviceColumns) -> Bool:
     bool[slices]."""
     slices, text = devices.slices, devices.strings
     driver = slices.driver.astype(np.int64) * len(text)
-    tainted = {one.pool for one in devices.taint_rules if one.pool is not None}
-    found: Bool = (slices.slice_count == 1) & (slices.flags == 0)
+    tainted = {rule.pool for rule in devices.taint_rules if rule.pool is not None}
+    plain: Bool = (slices.slice_count == 1) & (slices.flags == 0)
     for other in (slices.pool, slices.node):
         _, of, count = np.unique(driver + other, return_inverse=True, return_counts=True)
-        found &= count[of] == 1
+        plain &= count[of] == 1
     if tainted:
-        found &= ~np.isin(slices.pool, [at for at, name in enumerate(text) if name in tainted])
-    return found
+        plain &= ~np.isin(slices.pool, [at for at, name in enumerate(text) if name in tainted])
+    return plain
 
 
 class DriverTable(NamedTuple):
@@ -106,7 +106,7 @@ class NodePools(NamedTuple):
     @property
     def used(self) -> list[DriverTable]:
         """The devices of all pools, each once."""
-        return sorted({one for layout in self.layouts for one in layout} | self.shared)
+        return sorted({pool for layout in self.layouts for pool in layout} | self.shared)
 
 
 class NodePoolReader:
@@ -129,17 +129,17 @@ class NodePoolReader:
         like = nodes_like_others(devices, names)
         if not like:
             return self.read(slices_of(devices), names, labels_of)
-        rows = np.delete(np.arange(len(devices.slices.driver)), [row for one in like.values() for row in one.rows])
-        found = self.read(slices_of(devices, rows), names, labels_of, sorted(set(range(len(names))) - like.keys()))
-        found.layout[list(like)] = found.layout[[one.first for one in like.values()]]
-        places = [{one.driver: at for at, one in enumerate(layout)} for layout in found.layouts]
+        rows = np.delete(np.arange(len(devices.slices.driver)), [row for node in like.values() for row in node.rows])
+        pools = self.read(slices_of(devices, rows), names, labels_of, sorted(set(range(len(names))) - like.keys()))
+        pools.layout[list(like)] = pools.layout[[node.first for node in like.values()]]
+        places = [{pool.driver: at for at, pool in enumerate(layout)} for layout in pools.layouts]
         text, driver, pool = devices.strings, devices.slices.driver.tolist(), devices.slices.pool.tolist()
-        for (node, one), layout in zip(like.items(), found.layout[list(like)].tolist(), strict=True):
-            for row in one.rows:
+        for (node, alike), layout in zip(like.items(), pools.layout[list(like)].tolist(), strict=True):
+            for row in alike.rows:
                 name = text[driver[row]]
                 if name in places[layout]:
-                    found.place[name, text[pool[row]]] = node, places[layout][name]
-        return found
+                    pools.place[name, text[pool[row]]] = node, places[layout][name]
+        return pools
 
     def read(
         self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf, nodes: Iterable[int] = ()
@@ -148,9 +148,9 @@ class NodePoolReader:
         by label; nodes : rows of those to look at, () = all."""
         index = PoolIndex(slices, self._features)
         self._indexes.append(index)
-        by_label = any(_selects_by_label(one) for one in slices)
-        elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
-        having = {one.nodes.node_name for one in slices}
+        by_label = any(_selects_by_label(device_slice) for device_slice in slices)
+        elsewhere = any(not device_slice.nodes.node_name or device_slice.counter_sets for device_slice in slices)
+        having = {device_slice.nodes.node_name for device_slice in slices}
         layout, place, error = np.zeros(len(names), np.int32), dict[tuple[str, str], tuple[int, int]](), ""
         for node in asking(nodes or range(len(names))):
             name = names[node]
@@ -173,13 +173,15 @@ class NodePoolReader:
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
-        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
+        if all(device_slice.nodes.node_name == name for device_slice in (*pool.slices, *pool.elsewhere)):
             return True
         table = DriverTable(pool.id.driver, self._table(pool))
         self._shared.add(table)
-        selections = {one.nodes for one in pool.slices}
+        selections = {device_slice.nodes for device_slice in pool.slices}
         is_one = len(selections) == 1 and not (pool.elsewhere or pool.counter_sets)
-        is_one = is_one and not any(one.per_device_nodes or one.nodes.node_name for one in pool.slices)
+        is_one = is_one and not any(
+            device_slice.per_device_nodes or device_slice.nodes.node_name for device_slice in pool.slices
+        )
         place = (table, selections.pop()) if is_one else None
         self._reached[pool.id] = place if self._reached.get(pool.id, place) == place else None
         return False
@@ -197,17 +199,17 @@ class NodePoolReader:
         return number
 
 
-def _selects_by_label(one: DeviceSlice) -> bool:
-    if one.nodes.selector is not None:
+def _selects_by_label(device_slice: DeviceSlice) -> bool:
+    if device_slice.nodes.selector is not None:
         return True
-    return one.per_device_nodes and any(
-        content.nodes is not None and content.nodes.selector is not None for content in one.devices.contents
+    return device_slice.per_device_nodes and any(
+        content.nodes is not None and content.nodes.selector is not None for content in device_slice.devices.contents
     )
 
 
 def own_pools(pools: NodePools) -> dict[int, tuple[PoolId, ...]]:
     """Return the pools of each node that has own ones, in the order of its layout. O(pools)."""
-    found: dict[int, dict[int, PoolId]] = {}
+    pools_of: dict[int, dict[int, PoolId]] = {}
     for id, (node, index) in pools.place.items():
-        found.setdefault(node, {})[index] = PoolId(*id)
-    return {node: tuple([of[at] for at in range(len(of))]) for node, of in found.items()}
+        pools_of.setdefault(node, {})[index] = PoolId(*id)
+    return {node: tuple([of[at] for at in range(len(of))]) for node, of in pools_of.items()}

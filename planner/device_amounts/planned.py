@@ -11,10 +11,11 @@ if slices have changed, else columns of claims and pods; see `PlannedDevices`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,9 @@ from trimtab.planner.device_amounts.cluster_devices import (
     features_of,
     resource_of_class,
 )
-from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
+from trimtab.planner.device_amounts.competing_claims import NO_CLAIMS, ClaimUse, CompetingClaims, claim_kinds
 from trimtab.planner.device_amounts.device_facts import DeviceFacts, FactInputs, device_facts
-from trimtab.planner.device_amounts.node_shares import ClaimKind, KnownShares
+from trimtab.planner.device_amounts.kind_counts import ClaimKind, KindCounts
 from trimtab.planner.device_amounts.pod_claims import (
     DeviceFilter,
     PodClaims,
@@ -39,7 +40,7 @@ from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDev
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
-from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, ONE_KIND, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sealing import share
@@ -54,7 +55,7 @@ SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
     "owners": _of_template,
     "pod_groups": _of_template,
     "slack_requests": lambda row: [row.spec],
-    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
+    "capacity_requests": lambda row: [pod_set.spec for pod_set in row.pod_sets],
 }
 """The specs in rows of other tables than the pods."""
 
@@ -72,7 +73,7 @@ def has_claims(spec: PodRequirements) -> bool:
 def distinct_specs(specs: Sequence[PodRequirements], of: Int32) -> tuple[tuple[PodRequirements, ...], Int32]:
     """Return specs each once, as in any snapshot, and the spec of each pod. of : int32[P] into `specs`."""
     number: dict[PodRequirements, int] = {}
-    moved = np.array([number.setdefault(one, len(number)) for one in specs], np.int32)
+    moved = np.array([number.setdefault(spec, len(number)) for spec in specs], np.int32)
     return (tuple(specs), of) if len(number) == len(specs) else (tuple(number), moved[of])
 
 
@@ -82,12 +83,26 @@ def mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -
         return replaced(value)
     if not isinstance(value, tuple):
         return value
-    parts = [mapped(one, replaced) for one in value]
+    parts = [mapped(part, replaced) for part in value]
     return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
 
 
 NOT_COUNTED: Final = "resourceClaims"
 """In `PodRequirements.unsupported`: claims that only the allocator decides."""
+
+
+class MixtureLimits(NamedTuple):
+    """What claims that compete may have of nodes beyond what amounts say, as the allocator has refused more."""
+
+    of_nodes: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """Amounts by row of a node and name of a resource."""
+    new_nodes: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """Amounts by layout of a new node and name of a resource."""
+    is_one_kind: bool = False
+    """Each node gets claims of one kind."""
+
+
+NO_LIMITS: Final = MixtureLimits()
 
 
 @dataclass(frozen=True)
@@ -103,25 +118,35 @@ class PlannedDevices:
     """For the next snapshot."""
     has_pods_together: bool = False
     """Some pods are planned together, as no pod is for itself."""
+    competing: CompetingClaims = NO_CLAIMS
+    expected: tuple[int, ...] = ()
+    """The layout of a new node of each node group."""
 
 
 def planned_snapshot(
-    sent: Snapshot, before: PlannedDevices | None = None, *, is_together: bool = True
+    sent: Snapshot,
+    before: PlannedDevices | None = None,
+    *,
+    is_together: bool = True,
+    limits: MixtureLimits = NO_LIMITS,
 ) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over; is_together : pods are planned together, those that share a claim without devices and those
-    that want devices which several nodes reach, otherwise such pods are not placed."""
+    that want devices which several nodes reach, otherwise such pods are not placed; limits : of an earlier plan."""
     if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *other_specs(sent))):
         return PlannedDevices(sent, sent)
     own = with_own_claims(sent, is_together=is_together)
-    return _Planner(sent, before, own, is_together=is_together).planned()
+    return _Planner(sent, before, own, limits, is_together=is_together).planned()
 
 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, *, is_together: bool) -> None:
+    def __init__(
+        self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, limits: MixtureLimits, *, is_together: bool
+    ) -> None:
         self._sent, self._before, self._own, self._is_together = sent, before, own, is_together
+        self._limits = limits
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
@@ -130,7 +155,7 @@ class _Planner:
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._wanted: dict[tuple[int, int], tuple[PodRequirements, ClaimUse]] = {}
         self._extended = extended_resources(sent)
-        self._competing = CompetingClaims((), ())
+        self._competing = NO_CLAIMS
         self._reached: tuple[str, ...] = ()
 
     def planned(self) -> PlannedDevices:
@@ -148,12 +173,12 @@ class _Planner:
             self._reached = (NONE_LEFT,) if own is not self._own else ()
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
-        specs, spec_of = distinct_specs([self._spec(one, facts) for one in asking(own.specs)], own.spec)
+        specs, spec_of = distinct_specs([self._spec(spec, facts) for spec in asking(own.specs)], own.spec)
         rows = self._by_layout(facts)
         ready, capacity = self._nodes(facts, rows)
         amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
-        templates = rows[ready.of_templates(sent)]
+        templates = self._limited(names, rows, self._limits.new_nodes)[ready.of_templates(sent)]
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in asking(getattr(sent, table))])
             for table, specs_of in SPECS_OF.items()
@@ -172,12 +197,22 @@ class _Planner:
         add_plugins(snapshot, self._competing.requested, columns, (facts.pools.layout, ready.of_templates(sent)))
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
+        is_together = bool(own.leader_of or self._reached)
+        return PlannedDevices(snapshot, sent, names, facts, is_together, self._competing, ready.expected)
+
+    @staticmethod
+    def _limited(names: Sequence[str], amounts: Int64, limits: Mapping[int, Mapping[str, int]]) -> Int64:
+        """Return amounts : int64[rows, names], limited in some rows."""
+        limited = amounts.copy() if limits else amounts
+        for row, bounds in limits.items():
+            for at, name in enumerate(names):
+                limited[row, at] = min(limited[row, at], bounds.get(name, limited[row, at]))
+        return limited
 
     def _names(self, facts: DeviceFacts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
         names = map(resource_of_class, facts.classes)
-        return (*(one for one in names if one not in self._competing.names), *self._competing.names, *self._reached)
+        return (*(name for name in names if name not in self._competing.names), *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: DeviceFacts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -187,10 +222,10 @@ class _Planner:
 
     def _facts(self, specs: Iterable[PodRequirements]) -> DeviceFacts:
         sent, devices = self._sent, self._devices
-        filters, taken = set[DeviceFilter](), set[DeviceFilter]()
+        filters, consumed = set[DeviceFilter](), set[DeviceFilter]()
         for wanted in dict.fromkeys(map(self._want, asking(specs))):
             filters.update(wanted.filters)
-            taken.update(() if takes_nothing(wanted.pod_claims) else wanted.filters)
+            consumed.update(() if takes_nothing(wanted.pod_claims) else wanted.filters)
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
         inputs = FactInputs(
             (
@@ -198,11 +233,11 @@ class _Planner:
                 devices.templates, devices.strings, sent.nodes.name, *labels,
             ),
             tuple(sorted(filters, key=repr)),
-            frozenset(filters - taken),
+            frozenset(filters - consumed),
         )  # fmt: skip
-        known = self._before.facts if self._before is not None else None
-        if known is not None and len(known.inputs.parts) == len(inputs.parts) and known.is_of(inputs):
-            return known
+        facts = self._before.facts if self._before is not None else None
+        if facts is not None and len(facts.inputs.parts) == len(inputs.parts) and facts.is_of(inputs):
+            return facts
         return device_facts(inputs, sent, self._classes, self._features)
 
     def _want(self, spec: PodRequirements) -> ClaimUse:
@@ -222,12 +257,14 @@ class _Planner:
 
     def _extended_filters(self, spec: PodRequirements) -> Counter[DeviceFilter]:
         """Return how many devices extended resources take, where they do."""
-        found: Counter[DeviceFilter] = Counter()
-        for one in spec.extended_device_requests:
-            if one.resource in self._extended.class_of:
-                beside = one.resource if one.resource in self._extended.beside_plugins else ""
-                found[DeviceFilter(self._extended.class_of[one.resource], beside_plugins=beside)] += one.devices
-        return found
+        counts: Counter[DeviceFilter] = Counter()
+        for request in spec.extended_device_requests:
+            if request.resource in self._extended.class_of:
+                beside = request.resource if request.resource in self._extended.beside_plugins else ""
+                counts[DeviceFilter(self._extended.class_of[request.resource], beside_plugins=beside)] += (
+                    request.devices
+                )
+        return counts
 
     def _spec(self, spec: PodRequirements, facts: DeviceFacts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
@@ -241,7 +278,7 @@ class _Planner:
         for claim in spec.claims:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
-                elsewhere = [one for one in spec.claims if one.nodes is not None]
+                elsewhere = [other for other in spec.claims if other.nodes is not None]
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem), *elsewhere))
         wanted, gone = self._want(spec), self._delegated_by(spec)
         counts, pod_claims = wanted.counts, wanted.pod_claims
@@ -257,19 +294,32 @@ class _Planner:
         if leader is not None and self._spec(leader, facts).unsupported:
             return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
         # Claims that count as amounts are left out.
-        kept = tuple([one._replace(spec=None) for one in spec.claims if one.nodes is not None or one.together])
+        claims = tuple(
+            [of_pod._replace(spec=None) for of_pod in spec.claims if of_pod.nodes is not None or of_pod.together]
+        )
         if counts is None or not all(map(competing.has, counts)):
             if not (pod_claims and competing.has(pod_claims)):
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
             more = competing.requests({pod_claims: 1})
-            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
-        requests = {name: amount for name, amount in spec.requests if name not in gone} | competing.requests(counts)
-        return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
+            claims += self._kind_marks(more)
+            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=claims)
+        more = competing.requests(counts)
+        requests = {name: amount for name, amount in spec.requests if name not in gone} | more
+        claims += self._kind_marks(more)
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=claims, extended_device_requests=())
+
+    def _kind_marks(self, requests: Collection[str]) -> tuple[PodClaim, ...]:
+        """Return what keeps pods off nodes with claims of other kinds. requests : names of what they request."""
+        marks = {
+            ("+".join(sorted(names)), "+".join(sorted(names & {*requests})))
+            for names in (self._competing.mixtures.values() if self._limits.is_one_kind else ())
+        }
+        return tuple([PodClaim(kind, mixture, None, "", None, ONE_KIND) for mixture, kind in sorted(marks) if kind])
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
-        names = {one.resource for one in spec.extended_device_requests}
+        names = {request.resource for request in spec.extended_device_requests}
         return names & self._extended.class_of.keys() - self._extended.beside_plugins
 
     def _counts(self, spec: PodRequirements) -> dict[DeviceFilter, int] | None:
@@ -290,9 +340,9 @@ class _Planner:
     def _pod_claims(self, spec: PodRequirements) -> PodClaims:
         """Return the claims of a pod as one, () = not all are its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
-        claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
+        claims = tuple([claim_spec for claim_spec in own if isinstance(claim_spec, DeviceClaim)])
         # Those that have devices already, or find some wherever they are reached, ask for nothing.
-        asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
+        asking = [of_pod for of_pod in spec.claims if of_pod.spec is not None or of_pod.shared or of_pod.problem]
         return () if self._delegated_by(spec) or len(claims) < len(asking) else claims
 
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> CompetingClaims:
@@ -300,7 +350,11 @@ class _Planner:
         uses, idle = [], dict[PodClaims, None]()
         for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
             filters, counts = wanted.filters, wanted.counts
-            if not filters or facts.is_shared(filters) or any(one in facts.problem_of for one in filters):
+            if (
+                not filters
+                or facts.is_shared(filters)
+                or any(device_filter in facts.problem_of for device_filter in filters)
+            ):
                 continue
             if facts.is_idle(wanted.pod_claims, filters):
                 idle[wanted.pod_claims] = None
@@ -311,26 +365,27 @@ class _Planner:
             ):  # fmt: skip
                 counts = None
             uses.append(ClaimUse(filters, counts, wanted.pod_claims))
-        found = [
-            *competitions(uses, facts.group_of, facts.exact),
-            *((ClaimKind(None, one, False),) for one in idle),
-        ]
-        for one in found:
-            if one not in facts.known_shares:
-                facts.known_shares[one] = KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-        layouts = range(len(facts.pools.layouts)) if found else ()
-        new = [partial(facts.new_node, self._sent, layout) for layout in layouts]
-        return CompetingClaims([facts.known_shares[one] for one in found], new)
+        listed = claim_kinds(uses, facts.group_of, facts.exact)
+        listed = listed._replace(
+            kinds={**listed.kinds, **{pod_claims: ClaimKind(None, pod_claims, False) for pod_claims in idle}}
+        )
+        count_of = {}
+        for key, kind in listed.kinds.items():
+            if kind not in facts.known_counts:
+                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features.version)
+            count_of[key] = facts.known_counts[kind]
+        new_nodes = [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))]
+        return CompetingClaims(listed, count_of, new_nodes)
 
     def _problem(self, claim: PodClaim, facts: DeviceFacts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
             return ""
         demand = self._demand_of(claim.spec)
-        found = next(
+        of_device = next(
             (facts.problem_of[device_filter] for device_filter in demand.filters if device_filter in facts.problem_of),
             "",
         )
-        return demand.problem or found
+        return demand.problem or of_device
 
     def _by_layout(self, facts: DeviceFacts) -> Int64:
         """Return what a node of each layout has of which nothing is in use : int64[layouts, columns]."""
@@ -357,8 +412,8 @@ class _Planner:
         amounts: Int64 = rows[facts.pools.layout]
         last = amounts.shape[1] - len(self._reached)
         for use, nodes in asking(uses_of_nodes(self._devices, facts.pools), every=1):
-            left = self._competing.left(int(facts.pools.layout[nodes[0]]), use)
-            amounts[nodes, last - len(left) : last] = left
+            free = self._competing.left(int(facts.pools.layout[nodes[0]]), use)
+            amounts[nodes, last - len(free) : last] = free
         amounts[missing] = 0
         names = self._names(facts)
         place = {name: at for at, name in enumerate(names)}
@@ -372,5 +427,4 @@ class _Planner:
         having: Bool = demands.sum(axis=1) > 0
         placed = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
         np.add.at(amounts, pods.node[placed], demands[spec_of[placed]])
-        found: Int64 = np.maximum(amounts, 0)
-        return found
+        return self._limited(names, np.maximum(amounts, 0), self._limits.of_nodes)

@@ -32,7 +32,7 @@ from trimtab.planner.devices.model import (
     PoolId,
 )
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import DeviceColumns, Int64
+from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int64
 
 
 class DeviceFilter(NamedTuple):
@@ -71,19 +71,21 @@ class ClaimDemand:
 
 def claim_demand(claim: DeviceClaim, classes: Mapping[str, DeviceClass], features: DeviceFeatures) -> ClaimDemand:
     """Return what a claim asks for."""
-    specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]
+    specs = [spec for request in claim.requests for spec in (request.exactly, *request.first_available) if spec]
     filters = tuple(dict.fromkeys(map(filter_of, specs)))
     error = _first_error(prepared([claim], classes, features))
     if error is not None:
         return ClaimDemand((), (), False, error.in_words)
-    exact = [one.exactly for one in claim.requests if one.exactly is not None]
+    exact = [request.exactly for request in claim.requests if request.exactly is not None]
     is_counting = not claim.constraints and len(exact) == len(claim.requests)
-    is_counting = is_counting and all(one.mode == AllocationMode.EXACT_COUNT and not one.admin_access for one in exact)
+    is_counting = is_counting and all(
+        spec.mode == AllocationMode.EXACT_COUNT and not spec.admin_access for spec in exact
+    )
     if not is_counting:
         return ClaimDemand((), filters, False)
     counts: dict[DeviceFilter, int] = {}
-    for one in exact:
-        counts[filter_of(one)] = counts.get(filter_of(one), 0) + one.count
+    for spec in exact:
+        counts[filter_of(spec)] = counts.get(filter_of(spec), 0) + spec.count
     if sum(counts.values()) > RESULTS_PER_CLAIM:
         problem = f"it asks for {sum(counts.values())} devices; a claim may have {RESULTS_PER_CLAIM}"
         return ClaimDemand((), filters, False, problem)
@@ -93,9 +95,9 @@ def claim_demand(claim: DeviceClaim, classes: Mapping[str, DeviceClass], feature
 def _first_error(claims: PreparedClaims) -> DeviceError | None:
     for groups, error in zip(claims.groups, claims.constraint_errors, strict=True):
         for group in groups:
-            for found in (group.error, *(demand.error for demand in group.demands)):
-                if found is not None:
-                    return found
+            for input_error in (group.error, *(demand.error for demand in group.demands)):
+                if input_error is not None:
+                    return input_error
         if error is not None:
             return error
     return None
@@ -130,25 +132,28 @@ class LayoutNode(NamedTuple):
     def allocated(self, claims: PodClaims, use: NodeUse) -> NodeUse | None:
         """Return what claims take beside what is in use, None = they are refused."""
         state = AllocatedState()
-        state.add(
-            tuple([
-                AllocatedDevice("", DeviceId(*self.pools[one.pool], one.device), False, one.shared, one.consumed)
-                for one in use
-            ])
-        )  # fmt: skip
+        in_use = [
+            AllocatedDevice("", DeviceId(*self.pools[pool], name), False, shared, consumed)
+            for pool, name, shared, consumed in use
+        ]
+        state.add(tuple(in_use))
         outcome = self.allocator.allocate(self.node, self.allocator.prepare(claims), state)
         if not isinstance(outcome, DevicesAllocated):
             return None
+        results = [device for claim in outcome.claims for device in claim.devices if not device.admin_access]
+        place = {pool: at for at, pool in enumerate(self.pools)}
         return tuple([
-            DeviceInUse(self.pools.index(PoolId(*one.device[:2])), one.device.device, one.shared, one.consumed)
-            for claim in outcome.claims for one in claim.devices if not one.admin_access
+            DeviceInUse(place[PoolId(*result.device[:2])], result.device.device, result.shared, result.consumed)
+            for result in results
         ])  # fmt: skip
 
 
 def takes_nothing(pod_claims: PodClaims) -> bool:
     """Return whether all devices of a pod's claims are for administration: others may have them at the same time."""
-    requests = [one for claim in pod_claims for one in claim.requests]
-    return bool(requests) and all(one.exactly is not None and bool(one.exactly.admin_access) for one in requests)
+    requests = [request for claim in pod_claims for request in claim.requests]
+    return bool(requests) and all(
+        request.exactly is not None and bool(request.exactly.admin_access) for request in requests
+    )
 
 
 def pod_claims_resource(pod_claims: PodClaims) -> str:
@@ -156,13 +161,16 @@ def pod_claims_resource(pod_claims: PodClaims) -> str:
     return f"{DEVICE_RESOURCE}{blake2b(repr(pod_claims).encode(), digest_size=6).hexdigest()}"
 
 
-def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUse, Int64]]:
-    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results)."""
+def uses_of_nodes(devices: DeviceColumns, pools: NodePools, freed: Bool | None = None) -> list[tuple[NodeUse, Int64]]:
+    """Return each distinct use of own pools, with the nodes of one layout that have it, ascending. O(results). freed :
+    bool[C] claims that have no devices any more."""
     claims, text = devices.claims, devices.strings
     rows = results_in_use(devices)
+    if freed is not None:
+        rows = rows[~freed[claims.result_claim[rows]]]
     pair = claims.result_driver[rows].astype(np.int64) * len(text) + claims.result_pool[rows]
     distinct, of = np.unique(pair, return_inverse=True)
-    ids = [(text[one // len(text)], text[one % len(text)]) for one in distinct.tolist()]
+    ids = [(text[number // len(text)], text[number % len(text)]) for number in distinct.tolist()]
     place = [pools.place.get(id, (-1, -1)) for id in ids]
     node, index = np.array(place, np.int64).reshape(-1, 2).T
     is_own = node[of] >= 0
@@ -170,20 +178,20 @@ def uses_of_nodes(devices: DeviceColumns, pools: NodePools) -> list[tuple[NodeUs
     shares = shares_in_use(devices, rows)
     kinds = list(dict.fromkeys([(False, ()), *shares.values()]))
     kind = np.zeros(len(rows), np.int64)
-    kind[list(shares)] = [kinds.index(one) for one in shares.values()]
+    kind[list(shares)] = [kinds.index(share) for share in shares.values()]
     content, code = np.unique((index * len(text) + claims.result_device[rows]) * len(kinds) + kind, return_inverse=True)
     in_use = []
-    for one in content.tolist():
-        of_pool, at = divmod(one, len(kinds))
+    for number in content.tolist():
+        of_pool, at = divmod(number, len(kinds))
         pool, device = divmod(of_pool, len(text))
         in_use.append(DeviceInUse(pool, text[device], *kinds[at]))
     order = np.lexsort((code, node))
     starts = np.flatnonzero(np.diff(node[order], prepend=-1))
     of_nodes, ends = code[order].astype("<i8").tobytes(), [*starts[1:].tolist(), len(order)]
-    found: dict[tuple[int, bytes], list[int]] = {}
+    nodes_of: dict[tuple[int, bytes], list[int]] = {}
     for first, last, at in zip(starts.tolist(), ends, node[order][starts].tolist(), strict=False):
-        found.setdefault((int(pools.layout[at]), of_nodes[8 * first : 8 * last]), []).append(at)
+        nodes_of.setdefault((int(pools.layout[at]), of_nodes[8 * first : 8 * last]), []).append(at)
     return [
-        (tuple(sorted([in_use[one] for one in np.frombuffer(key, "<i8").tolist()])), np.array(nodes))
-        for (_, key), nodes in found.items()
+        (tuple(sorted([in_use[at] for at in np.frombuffer(key, "<i8").tolist()])), np.array(nodes))
+        for (_, key), nodes in nodes_of.items()
     ]

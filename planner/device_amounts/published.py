@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.device_amounts.competing_claims import PLENTY
 from trimtab.planner.device_amounts.node_pools import NodePools
-from trimtab.planner.device_amounts.node_shares import PLENTY
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
@@ -25,11 +25,11 @@ class PublishedDevices(NamedTuple):
 
     def of_templates(self, sent: Snapshot) -> Int64:
         """Return the layout of new nodes by row of the templates : int64[T]."""
-        found = np.zeros(len(sent.templates.label_set), np.int64)
+        layouts = np.zeros(len(sent.templates.label_set), np.int64)
         for group, layout in zip(sent.groups, self.expected, strict=True):
             if group.template >= 0:
-                found[group.template] = layout
-        return found
+                layouts[group.template] = layout
+        return layouts
 
 
 def published_devices(sent: Snapshot, pools: NodePools, declared: Mapping[str, int]) -> PublishedDevices:
@@ -37,12 +37,12 @@ def published_devices(sent: Snapshot, pools: NodePools, declared: Mapping[str, i
     group = sent.nodes.group
     missing = np.zeros(len(group), np.bool_)
     expected = []
-    drivers = [frozenset(one.driver for one in layout) for layout in pools.layouts]
+    drivers = [frozenset(pool.driver for pool in layout) for layout in pools.layouts]
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
-    for at, one in enumerate(sent.groups):
+    for at, group_row in enumerate(sent.groups):
         members = order[bounds[at] : bounds[at + 1]]
-        layout = declared.get(one.id, -1)
+        layout = declared.get(group_row.id, -1)
         if layout >= 0:
             wanted = drivers[layout]
         else:
@@ -71,13 +71,13 @@ def with_columns(
     place = {name: at for at, name in enumerate(resources)}
     old = [place[name] for name in sent.resources]
     new = [place[name] for name in names]
-    found = []
+    columns = []
     for before, more in ((nodes.allocatable, allocatable), (nodes.capacity, capacity)):
         out = np.zeros((len(before), len(resources)), np.int64)
         out[:, old] = before
         out[:, new] = more
-        found.append(out)
-    return nodes._replace(allocatable=found[0], capacity=found[1])
+        columns.append(out)
+    return nodes._replace(allocatable=columns[0], capacity=columns[1])
 
 
 def add_plugins(

@@ -47,8 +47,8 @@ class ReachedDevices:
         for device_filter, number in group_of.items():
             filters.setdefault(number, []).append(device_filter)
         self._group_of = group_of
-        found = {number: self._reached(of, eligible) for number, of in filters.items()} if pools.reached else {}
-        self._groups = {number: one for number, one in found.items() if one is not None}
+        reached = {number: self._reached(of, eligible) for number, of in filters.items()} if pools.reached else {}
+        self._groups = {number: devices for number, devices in reached.items() if devices is not None}
         self._given: dict[str, Mapping[int, NodeSelection]] = {}
 
     def unshared_claims(self, own: OwnSpecs, demand_of: DemandOf) -> frozenset[str]:
@@ -56,9 +56,9 @@ class ReachedDevices:
         for all that these pods share. They are as "namespace/name"."""
         out = set[str]()
         for leader in set(own.leader_of.values()) if self._groups else ():
-            shared = [one for one in leader.claims if one.together]
-            if all(self._counts(one, demand_of) for one in shared):
-                out.update(one.shared for one in shared)
+            shared = [claim for claim in leader.claims if claim.together]
+            if all(self._counts(claim, demand_of) for claim in shared):
+                out.update(claim.shared for claim in shared)
         return frozenset(out)
 
     def planned_specs(self, own: OwnSpecs, demand_of: DemandOf) -> OwnSpecs:
@@ -66,12 +66,12 @@ class ReachedDevices:
         users = self._users(own, demand_of) if self._groups else {}
         if not users:
             return own
-        left = {number: self._left(number, users) for number in self._groups}
+        free = {number: self._left(number, users) for number in self._groups}
         number: dict[PodRequirements, int] = {}
         column = own.spec.copy()
         created = self._sent.pods.created_s
         for row in sorted(users, key=lambda row: (-own.specs[own.spec[row]].priority, int(created[row]), row)):
-            spec = self._planned(own.specs[own.spec[row]], row, users[row], left)
+            spec = self._planned(own.specs[own.spec[row]], row, users[row], free)
             column[row] = number.setdefault(spec, len(own.specs) + len(number))
         return own._replace(specs=(*own.specs, *number), spec=column)
 
@@ -87,10 +87,10 @@ class ReachedDevices:
                 continue
             table, nodes = place
             listed.add(table)
-            found = {eligible.of(device_filter, table) for device_filter in filters}
-            if len(found) > 1 or not all(one.is_plain and not one.problem for one in found):
+            answers = {eligible.of(device_filter, table) for device_filter in filters}
+            if len(answers) > 1 or not all(answer.is_plain and not answer.problem for answer in answers):
                 return None
-            names, bits = self._pools.tables[table.table].names, next(iter(found)).bits
+            names, bits = self._pools.tables[table.table].names, next(iter(answers)).bits
             if bits:
                 here = devices.setdefault(nodes, set())
                 here.update(DeviceId(*id, name) for at, name in enumerate(names) if bits >> at & 1)
@@ -103,18 +103,18 @@ class ReachedDevices:
 
     def _reaching(self, node: int, selections: Iterable[NodeSelection]) -> Iterator[NodeSelection]:
         """Yield the selections of a node."""
-        one = node_of(self._sent, node)
-        labels = dict(one.labels)
-        yield from (nodes for nodes in selections if reaches(nodes, one, labels))
+        device_node = node_of(self._sent, node)
+        labels = dict(device_node.labels)
+        yield from (nodes for nodes in selections if reaches(nodes, device_node, labels))
 
     def _left(self, number: int, users: Mapping[int, Mapping[str, Counter[int]]]) -> Counter[NodeSelection]:
         """Return how many devices of a group are left, by the selection of their nodes: neither in use nor asked for by
         a pod that has a place."""
-        used = {one.device for _, one in allocated_devices(self._sent.devices) if not one.admin_access}
+        used = {result.device for _, result in allocated_devices(self._sent.devices) if not result.admin_access}
         placed: Counter[NodeSelection] = Counter()
-        for row, asked in users.items():
+        for row, counts_of in users.items():
             for nodes in self._at(number, int(self._sent.pods.node[row])):
-                placed[nodes] += sum(counts[number] for counts in asked.values())
+                placed[nodes] += sum(counts[number] for counts in counts_of.values())
         # Devices in use are those of pods that have a place, or others.
         devices = self._groups[number]
         return Counter({nodes: len(of) - max(len(of & used), placed[nodes]) for nodes, of in devices.items()})
@@ -122,23 +122,23 @@ class ReachedDevices:
     def _users(self, own: OwnSpecs, demand_of: DemandOf) -> dict[int, dict[str, Counter[int]]]:
         """Return by pod how many devices of each group its claims ask for, by their names. Left out are pods that
         cannot be planned."""
-        pods, found = self._sent.pods, dict[int, dict[str, Counter[int]]]()
+        pods, users = self._sent.pods, dict[int, dict[str, Counter[int]]]()
         of_spec = {at: self._asked(spec, demand_of) for at, spec in enumerate(own.specs) if spec.claims}
-        asking = [at for at, asked in of_spec.items() if asked]
+        asking = [at for at, counts_of in of_spec.items() if counts_of]
         here = np.isin(own.spec, asking) & ~pods.is_terminal() & (pods.deletion_s == 0)
         here &= (pods.flags & (FLAG_DAEMON | FLAG_GATED | FLAG_MIRROR)) == 0
         for row in np.flatnonzero(here).tolist():
-            asked, node = of_spec[own.spec[row]], int(pods.node[row])
-            if node == NO_NODE or all(self._at(number, node) for of in asked.values() for number in of):
-                found[row] = asked
-        return found
+            counts_of, node = of_spec[own.spec[row]], int(pods.node[row])
+            if node == NO_NODE or all(self._at(number, node) for of in counts_of.values() for number in of):
+                users[row] = counts_of
+        return users
 
     def _at(self, number: int, node: int) -> list[NodeSelection]:
         """Return the selection of a group's pools that a node reaches."""
         return list(self._reaching(node, self._groups[number])) if node >= 0 else []
 
     def _asked(self, spec: PodRequirements, demand_of: DemandOf) -> dict[str, Counter[int]]:
-        of_claim = {one.name: self._counts(one, demand_of) for one in spec.claims if not one.together}
+        of_claim = {claim.name: self._counts(claim, demand_of) for claim in spec.claims if not claim.together}
         return {name: counts for name, counts in of_claim.items() if counts}
 
     def _counts(self, claim: PodClaim, demand_of: DemandOf) -> Counter[int]:
@@ -154,34 +154,35 @@ class ReachedDevices:
         self,
         spec: PodRequirements,
         row: int,
-        asked: Mapping[str, Counter[int]],
-        left: Mapping[int, Counter[NodeSelection]],
+        counts_of: Mapping[str, Counter[int]],
+        free: Mapping[int, Counter[NodeSelection]],
     ) -> PodRequirements:
         """Return the spec of a pod; take what it gets from what is left."""
         node, wanted = int(self._sent.pods.node[row]), Counter[int]()
         shared = {claim.name: claim.shared for claim in spec.claims}
-        given = {name: self._given[shared[name]] for name in asked if shared[name] in self._given}
-        for name, counts in asked.items():
-            wanted.update({} if name in given else counts)
+        nodes_of_claim = {name: self._given[shared[name]] for name in counts_of if shared[name] in self._given}
+        for name, counts in counts_of.items():
+            wanted.update({} if name in nodes_of_claim else counts)
         # Devices beside those that a claim of the pod has already are of the same nodes.
-        known = {number: nodes for places in given.values() for number, nodes in places.items()}
+        nodes_of = {number: nodes for places in nodes_of_claim.values() for number, nodes in places.items()}
         if node != NO_NODE:
             places = {number: self._at(number, node)[0] for number in wanted}
         else:
             places = {
-                number: known.get(number) or max(left[number], key=lambda one: (left[number][one], repr(one)))
+                number: nodes_of.get(number)
+                or max(free[number], key=lambda selection: (free[number][selection], repr(selection)))
                 for number in wanted
             }
-            if any(left[number][places[number]] < count for number, count in wanted.items()):
-                kept = tuple([claim for claim in spec.claims if claim.name not in asked])
-                return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=kept)
+            if any(free[number][places[number]] < count for number, count in wanted.items()):
+                others = tuple([claim for claim in spec.claims if claim.name not in counts_of])
+                return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=others)
             for number, count in wanted.items():
-                left[number][places[number]] -= count
-        claims = [claim for claim in spec.claims if claim.name not in asked]
-        for name, counts in asked.items():
-            of = given.get(name) or {number: places[number] for number in counts}
+                free[number][places[number]] -= count
+        claims = [claim for claim in spec.claims if claim.name not in counts_of]
+        for name, counts in counts_of.items():
+            of = nodes_of_claim.get(name) or {number: places[number] for number in counts}
             if shared[name]:
                 self._given[shared[name]] = of
             selectors = {nodes.selector for nodes in of.values()}
-            claims += [PodClaim(name, "", None, "", one) for one in sorted(selectors, key=repr)]
+            claims += [PodClaim(name, "", None, "", selection) for selection in sorted(selectors, key=repr)]
         return spec._replace(claims=tuple(claims))

@@ -64,21 +64,21 @@ def with_own_claims(
     claim, and microseconds for each such pod. is_together : pods that share a claim without devices are planned
     together where they can be; unshared_claims : claims for which they need not be, as "namespace/name"."""
     pods, specs = snapshot.pods, list(snapshot.specs)
-    sharing = [at for at, spec in enumerate(specs) if any(one.shared for one in spec.claims)]
+    sharing = [at for at, spec in enumerate(specs) if any(claim.shared for claim in spec.claims)]
     if not sharing:
         return OwnSpecs(snapshot.specs, pods.spec, {})
     rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
     shared = _SharedClaims(snapshot, rows, unshared_claims)
     sets = shared.pods_together() if is_together else []
-    kept = {key for one in sets for key in one.claims}
-    found = {row: shared.with_own_claims(row, kept, is_together=is_together) for row in rows}
+    together = {key for pod_set in sets for key in pod_set.claims}
+    spec_by_row = {row: shared.with_own_claims(row, together, is_together=is_together) for row in rows}
     leader_of: dict[PodRequirements, PodRequirements] = {}
-    for one in sets:
-        found |= shared.specs_together(found, one)
-        leader_of |= {found[row]: found[one.rows[0]] for row in one.rows[1:]}
+    for pod_set in sets:
+        spec_by_row |= shared.specs_together(spec_by_row, pod_set)
+        leader_of |= {spec_by_row[row]: spec_by_row[pod_set.rows[0]] for row in pod_set.rows[1:]}
     number: dict[PodRequirements, int] = {}
     column = pods.spec.copy()
-    for row, spec in found.items():
+    for row, spec in spec_by_row.items():
         if spec != specs[pods.spec[row]]:
             column[row] = number.setdefault(spec, len(specs) + len(number))
     # What pods that have ended asked for competes with nobody.
@@ -103,23 +103,23 @@ class _SharedClaims:
         self._users: dict[ClaimKey, list[int]] = {}
         self._named: dict[ClaimKey, PodClaim] = {}
         for row in rows:
-            for one in self._spec(row).claims:
-                key = self._namespace(row), one.shared
-                if one.shared and row not in self._users.setdefault(key, []):
-                    self._named.setdefault(key, one)
+            for claim in self._spec(row).claims:
+                key = self._namespace(row), claim.shared
+                if claim.shared and row not in self._users.setdefault(key, []):
+                    self._named.setdefault(key, claim)
                     self._users[key].append(row)
 
     @cached_property
     def _wanted(self) -> dict[ClaimKey, Hashable]:
         """What claims ask for that their users may get devices for together, as they have none or leave together."""
-        found = {}
+        spec_of = {}
         for key, users in self._users.items():
             nodes = {int(node) for node in self._snapshot.pods.node[users]}
             if len(users) > 1 and len(nodes) == 1 and not self._named[key].problem:
                 spec = self._wanted_on(key, nodes.pop())
                 if spec is not None:
-                    found[key] = spec
-        return found
+                    spec_of[key] = spec
+        return spec_of
 
     def _wanted_on(self, key: ClaimKey, node: int) -> Hashable | None:
         """Return what a claim asks for, None = its users may not get devices together. node : where all of them are."""
@@ -143,8 +143,8 @@ class _SharedClaims:
         claims: list[list[ClaimKey]] = [[] for _ in sets]
         for key in keys:
             claims[set_of[self._users[key][0]]].append(key)
-        found = [_PodsTogether(self._members(rows), of) for rows, of in zip(sets, claims, strict=True)]
-        return [one for one in found if one.rows]
+        pod_sets = [_PodsTogether(self._members(rows), of) for rows, of in zip(sets, claims, strict=True)]
+        return [pod_set for pod_set in pod_sets if pod_set.rows]
 
     def _members(self, rows: Sequence[int]) -> Sequence[int]:
         """Return those of pods that share claims which are planned together, the leader first, none if they cannot
@@ -159,17 +159,19 @@ class _SharedClaims:
         members = [row for row in rows if row not in left_out]
         specs = [self._spec(row) for row in members]
         alike = {
-            (one.priority, one.scheduler_name, one.scale_up_delay_s, one.ignored_by_slack, one.never_preempts)
-            for one in specs
+            (spec.priority, spec.scheduler_name, spec.scale_up_delay_s, spec.ignored_by_slack, spec.never_preempts)
+            for spec in specs
         }
-        if len(alike) != 1 or any(one.pod_affinity for one in specs):
+        if len(alike) != 1 or any(spec.pod_affinity for spec in specs):
             return ()
         return sorted(members, key=lambda row: (int(pods.created_s[row]), row))
 
-    def specs_together(self, specs: Mapping[int, PodRequirements], one: _PodsTogether) -> dict[int, PodRequirements]:
+    def specs_together(
+        self, specs: Mapping[int, PodRequirements], pod_set: _PodsTogether
+    ) -> dict[int, PodRequirements]:
         """Return the specs of pods that are planned together. specs : theirs, by row."""
-        namespace = one.claims[0][0]
-        names = sorted(name for _, name in one.claims)
+        namespace = pod_set.claims[0][0]
+        names = sorted(name for _, name in pod_set.claims)
 
         def mark(name: str, together: int) -> PodClaim:
             return PodClaim(name, f"{namespace}/{name}", self._wanted[namespace, name], "", None, together)
@@ -178,37 +180,37 @@ class _SharedClaims:
         extended: list[ExtendedDeviceRequest] = []
         own: list[PodClaim] = []
         out = {}
-        for row in one.rows:
+        for row in pod_set.rows:
             spec = specs[row]
             amounts.update(dict(spec.requests))
             extended += spec.extended_device_requests
             rest = [claim for claim in spec.claims if claim.shared not in names]
             own += [claim for claim in rest if claim.nodes is None]
             marks = [mark(claim.shared, FOLLOWS) for claim in spec.claims if claim.shared in names]
-            kept = [claim for claim in rest if claim.nodes is not None]
-            out[row] = spec._replace(requests=(), claims=(*marks, *kept), extended_device_requests=())
-        first = one.rows[0]
-        kept = [claim for claim in out[first].claims if not claim.together]
+            with_devices = [claim for claim in rest if claim.nodes is not None]
+            out[row] = spec._replace(requests=(), claims=(*marks, *with_devices), extended_device_requests=())
+        first = pod_set.rows[0]
+        with_devices = [claim for claim in out[first].claims if not claim.together]
         out[first] = specs[first]._replace(
             requests=tuple(sorted(amounts.items())),
-            claims=(*(mark(name, LEADS) for name in names), *own, *kept),
+            claims=(*(mark(name, LEADS) for name in names), *own, *with_devices),
             extended_device_requests=tuple(extended),
         )
         return out
 
-    def with_own_claims(self, row: int, kept: Collection[ClaimKey], *, is_together: bool) -> PodRequirements:
+    def with_own_claims(self, row: int, together: Collection[ClaimKey], *, is_together: bool) -> PodRequirements:
         """Return the spec of a pod with what its claims are for it alone. kept : claims that stay as they are;
         is_together : those that need not be planned together keep what they ask for."""
         spec, claims = self._spec(row), []
-        for one in spec.claims:
-            key = self._namespace(row), one.shared
-            if one.shared and key not in kept:
+        for claim in spec.claims:
+            key = self._namespace(row), claim.shared
+            if claim.shared and key not in together:
                 if is_together and "/".join(key) in self._unshared and key in self._wanted:
-                    claims.append(one._replace(shared="/".join(key), spec=self._wanted[key]))
+                    claims.append(claim._replace(shared="/".join(key), spec=self._wanted[key]))
                 else:
-                    claims.append(self._as_own(one, key, is_placed=bool(self._snapshot.pods.node[row] >= 0)))
+                    claims.append(self._as_own(claim, key, is_placed=bool(self._snapshot.pods.node[row] >= 0)))
             else:
-                claims.append(one)
+                claims.append(claim)
         return spec._replace(claims=tuple(claims))
 
     def _as_own(self, claim: PodClaim, key: ClaimKey, *, is_placed: bool) -> PodClaim:
@@ -242,13 +244,13 @@ class _SharedClaims:
         return devices.node_selectors[selector] if selector >= 0 else None
 
     def _spec_of(self, row: int) -> Hashable:
-        found: Hashable = self._snapshot.devices.claim_specs[self._claims.spec[row]]
-        return found
+        claim_spec: Hashable = self._snapshot.devices.claim_specs[self._claims.spec[row]]
+        return claim_spec
 
     def _spec(self, row: int) -> PodRequirements:
-        found: PodRequirements = self._snapshot.specs[self._snapshot.pods.spec[row]]
-        return found
+        spec: PodRequirements = self._snapshot.specs[self._snapshot.pods.spec[row]]
+        return spec
 
     def _namespace(self, row: int) -> str:
-        found: str = self._snapshot.strings[self._snapshot.pods.namespace[row]]
-        return found
+        namespace: str = self._snapshot.strings[self._snapshot.pods.namespace[row]]
+        return namespace

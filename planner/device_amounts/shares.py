@@ -21,7 +21,7 @@ def device_shares(snapshot: Snapshot) -> Float64:
     node_of_string = np.array([index_of.get(text, -1) if text else -1 for text in strings], np.int64)
     node = node_of_string[slices.node]
     pool = _pool(devices, slices.driver, slices.pool)
-    sizes = np.array([*(len(one.names) for one in devices.device_sets), 0], np.int64)
+    sizes = np.array([*(len(device_set.names) for device_set in devices.device_sets), 0], np.int64)
     pools, of_slice = np.unique(pool, return_inverse=True)
     total = np.bincount(of_slice, weights=sizes[slices.device_set], minlength=len(pools))
     owner = np.full(len(pools), -1, np.int64)
@@ -40,8 +40,8 @@ def device_shares(snapshot: Snapshot) -> Float64:
 
 def _pool(devices: DeviceColumns, driver: Int32, pool: Int32) -> Int64:
     """Return one number for each pair of driver and pool."""
-    found: Int64 = driver.astype(np.int64) * len(devices.strings) + pool
-    return found
+    number: Int64 = driver.astype(np.int64) * len(devices.strings) + pool
+    return number
 
 
 def _used(devices: DeviceColumns, pools: Int64) -> Float64:
@@ -49,10 +49,10 @@ def _used(devices: DeviceColumns, pools: Int64) -> Float64:
     rows, claims = results_in_use(devices), devices.claims
     pool = _pool(devices, claims.result_driver[rows], claims.result_pool[rows])
     at = np.searchsorted(pools, pool)
-    known = (at < len(pools)) & (pools[np.minimum(at, len(pools) - 1)] == pool)
-    distinct = np.unique(at[known] * len(devices.strings) + claims.result_device[rows][known])
-    found: Float64 = np.bincount(distinct // max(len(devices.strings), 1), minlength=len(pools)).astype(np.float64)
-    return found
+    is_published = (at < len(pools)) & (pools[np.minimum(at, len(pools) - 1)] == pool)
+    distinct = np.unique(at[is_published] * len(devices.strings) + claims.result_device[rows][is_published])
+    counts: Float64 = np.bincount(distinct // max(len(devices.strings), 1), minlength=len(pools)).astype(np.float64)
+    return counts
 
 
 def _counter_share(devices: DeviceColumns, pool: int, slices: Int64) -> float:
@@ -62,12 +62,12 @@ def _counter_share(devices: DeviceColumns, pool: int, slices: Int64) -> float:
     of_pool = rows[_pool(devices, claims.result_driver[rows], claims.result_pool[rows]) == pool]
     names = {devices.strings[at] for at in claims.result_device[of_pool].tolist()}
     totals = {
-        one.name: dict(one.counters)
+        row.name: dict(row.counters)
         for at in slices.tolist()
         if columns.counter_set[at] >= 0
-        for one in devices.counter_sets[columns.counter_set[at]]
+        for row in devices.counter_sets[columns.counter_set[at]]
     }
-    taken: dict[tuple[str, str], int] = {}
+    consumed: dict[tuple[str, str], int] = {}
     for at in slices.tolist():
         if columns.device_set[at] < 0:
             continue
@@ -75,9 +75,9 @@ def _counter_share(devices: DeviceColumns, pool: int, slices: Int64) -> float:
         for name, content in zip(devices_of.names, devices_of.contents, strict=True):
             for counter_set, amounts in content.consumes_counters if name in names else ():
                 for counter, amount in amounts:
-                    taken[counter_set, counter] = taken.get((counter_set, counter), 0) + amount
+                    consumed[counter_set, counter] = consumed.get((counter_set, counter), 0) + amount
     largest = [
-        max((taken.get((name, counter), 0) / amount for counter, amount in amounts.items() if amount), default=0.0)
+        max((consumed.get((name, counter), 0) / amount for counter, amount in amounts.items() if amount), default=0.0)
         for name, amounts in totals.items()
     ]
     return sum(largest) / len(largest) if largest else 0.0

@@ -41,24 +41,24 @@ from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
 
 def refusals_of(search: DeviceSearch, claims: PreparedClaims) -> tuple[DeviceRefusal, ...]:
     """Return the reasons of a search without a solution; never empty."""
-    found: list[DeviceRefusal] = []
-    for (claim, at, alternative), taken in search.failures.items():
+    refusals: list[DeviceRefusal] = []
+    for (claim, at, alternative), bits in search.failures.items():
         demand = claims.groups[claim][at].demands[alternative]
         name = claims.claims[claim].name
-        reasons = list(_pools(search, demand, taken))
+        reasons = list(_pools(search, demand, bits))
         if not search.views:
             reasons.append((None, RefusalKind.NO_POOL, 0, ""))
-        elif not (found or reasons):
+        elif not (refusals or reasons):
             reasons.append((None, RefusalKind.LIMIT if search.exceeded else RefusalKind.SELECTOR, 0, ""))
-        found += [DeviceRefusal(name, demand.name, *reason) for reason in reasons]
-    if not found:
+        refusals += [DeviceRefusal(name, demand.name, *reason) for reason in reasons]
+    if not refusals:
         claim_name = claims.claims[-1].name if claims.claims else ""
-        found.append(DeviceRefusal(claim_name, "", None, RefusalKind.LIMIT))
-    return tuple(found)
+        refusals.append(DeviceRefusal(claim_name, "", None, RefusalKind.LIMIT))
+    return tuple(refusals)
 
 
 def _pools(
-    search: DeviceSearch, demand: DeviceDemand, taken: tuple[int, ...]
+    search: DeviceSearch, demand: DeviceDemand, chosen: tuple[int, ...]
 ) -> Iterator[tuple[PoolId | None, RefusalKind, int, str]]:
     for at, view in enumerate(search.views):
         pool = view.pool
@@ -66,18 +66,18 @@ def _pools(
             yield pool.id, pool.problem, 0, pool.detail
             continue
         counts: dict[RefusalKind, int] = {}
-        for kind, bits in _kinds(search, demand, at, taken[at]):
+        for kind, bits in _kinds(search, demand, at, chosen[at]):
             if bits:
                 counts[kind] = counts.get(kind, 0) + bits.bit_count()
-        for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        for kind, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
             yield pool.id, kind, count, ""
 
 
-def _kinds(search: DeviceSearch, demand: DeviceDemand, at: int, taken: int) -> Iterator[tuple[RefusalKind, int]]:
+def _kinds(search: DeviceSearch, demand: DeviceDemand, at: int, chosen: int) -> Iterator[tuple[RefusalKind, int]]:
     view = search.views[at]
     rest = (1 << len(view.pool.table.names)) - 1
     if not demand.has_admin_access:
-        busy = view.in_use | taken
+        busy = view.in_use | chosen
         yield RefusalKind.IN_USE, rest & busy
         rest &= ~busy
     eligible = search.eligible(at, demand)
@@ -124,7 +124,7 @@ class DeviceAllocator:
     ) -> None:
         self._features = features
         self._index = PoolIndex(slices, features)
-        self._classes = {one.name: one for one in classes}
+        self._classes = {device_class.name: device_class for device_class in classes}
         self._eligibility = Eligibility(features)
 
     def prepare(self, claims: Sequence[DeviceClaim]) -> PreparedClaims:
@@ -167,14 +167,14 @@ def _nodes(picks: list[tuple[PoolView, Pick]], node: DeviceNode) -> NodeSelectio
     fields: list[LabelRequirement] = []
     for view, pick in picks:
         table = view.pool.table
-        content, one = table.contents[pick.position], view.pool.slices[table.slice_of[pick.position]]
-        nodes = (content.nodes or NodeSelection()) if one.per_device_nodes else one.nodes
+        content, device_slice = table.contents[pick.position], view.pool.slices[table.slice_of[pick.position]]
+        nodes = (content.nodes or NodeSelection()) if device_slice.per_device_nodes else device_slice.nodes
         if nodes.node_name or content.binds_to_node:
             return NodeSelection(node_name=node.name)
         terms = nodes.selector or ()
         if len(terms) > 1:
             text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
-            raise DeviceInputError(DeviceError(f"ResourceSlice {one.name}", "spec.nodeSelector", text))
+            raise DeviceInputError(DeviceError(f"ResourceSlice {device_slice.name}", "spec.nodeSelector", text))
         for term in terms:
             _add_new(term.match_fields, fields)
             _add_new(term.match_expressions, expressions)
@@ -183,11 +183,12 @@ def _nodes(picks: list[tuple[PoolView, Pick]], node: DeviceNode) -> NodeSelectio
     return NodeSelection(selector=(NodeAffinityTerm(tuple(expressions), tuple(fields)),))
 
 
-def _add_new(requirements: tuple[LabelRequirement, ...], found: list[LabelRequirement]) -> None:
-    for one in requirements:
-        known = any(
-            (one.key, one.operator, set(one.values)) == (other.key, other.operator, set(other.values))
-            for other in found
+def _add_new(requirements: tuple[LabelRequirement, ...], requirements_so_far: list[LabelRequirement]) -> None:
+    for requirement in requirements:
+        is_listed = any(
+            (requirement.key, requirement.operator, set(requirement.values))
+            == (other.key, other.operator, set(other.values))
+            for other in requirements_so_far
         )
-        if not known:
-            found.append(one)
+        if not is_listed:
+            requirements_so_far.append(requirement)

@@ -28,11 +28,11 @@ def consumed_capacity(
     """Return what a request takes of each capacity, in nano-units, by name. Raises CapacityError."""
     wanted = dict(requested or ())
     consumed: dict[str, int] = {}
-    for one in capacities:
-        amount = _amount(wanted.get(one.name), one, features)
+    for capacity in capacities:
+        amount = _amount(wanted.get(capacity.name), capacity, features)
         if features.behavior.refuses_amounts and amount < 0:
-            raise CapacityError(f"capacity {one.name!r}: capacity value is negative")
-        consumed[one.name] = amount
+            raise CapacityError(f"capacity {capacity.name!r}: capacity value is negative")
+        consumed[capacity.name] = amount
     return consumed
 
 
@@ -45,14 +45,14 @@ def fits_capacity(
     """Return whether a device has what a request takes, beside what is `held` of it. A requested capacity that the
     device does not have does not fit. Raises CapacityError.
     """
-    names = {one.name for one in capacities}
+    names = {capacity.name for capacity in capacities}
     if any(name not in names for name, _ in requested or ()):
         return False
     consumed = consumed_capacity(requested, capacities, features)
     return all(
-        not _violates(consumed[one.name], one.policy, features)
-        and held.get(one.name, 0) + consumed[one.name] <= one.value_nano
-        for one in capacities
+        not _violates(consumed[capacity.name], capacity.policy, features)
+        and held.get(capacity.name, 0) + consumed[capacity.name] <= capacity.value_nano
+        for capacity in capacities
     )
 
 
@@ -65,7 +65,7 @@ def _amount(requested: int | None, capacity: DeviceCapacity, features: DeviceFea
     if policy.valid_range is not None and policy.valid_range.min_nano is not None:
         return _rounded_up(requested, policy.valid_range.min_nano, policy.valid_range, features)
     if policy.valid_values_nano is not None:
-        return next((one for one in policy.valid_values_nano if requested <= one), requested)
+        return next((value for value in policy.valid_values_nano if requested <= value), requested)
     return requested
 
 
@@ -101,9 +101,9 @@ def _violates(amount: int, policy: CapacityPolicy | None, features: DeviceFeatur
 
 def _unit(valid: CapacityRange, features: DeviceFeatures) -> int:
     """Return the unit of the arithmetic: whole units, and from 1.37 on thousandths where all bounds have them."""
-    bounds = [one for one in (valid.min_nano, valid.max_nano, valid.step_nano) if one is not None]
+    bounds = [bound for bound in (valid.min_nano, valid.max_nano, valid.step_nano) if bound is not None]
     in_milli = features.behavior.refuses_amounts and features.fractional_capacity_range
-    return _MILLI if in_milli and all(one % _MILLI == 0 and one // _MILLI <= _LARGEST for one in bounds) else NANO
+    return _MILLI if in_milli and all(bound % _MILLI == 0 and bound // _MILLI <= _LARGEST for bound in bounds) else NANO
 
 
 def _units(nano: int, unit: int) -> int:

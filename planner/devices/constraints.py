@@ -56,10 +56,10 @@ def attribute_value(content: DeviceContent, driver: str, name: str) -> Value | N
     """Return the value of an attribute by its full name; without a domain on the device it is the driver's."""
     domain, slash, rest = name.partition("/")
     short = rest if slash and domain == driver else None
-    found: Value | None = None
-    for one in content.attributes:
-        if one.name == name:
-            return one.kind, one.value
-        if one.name == short and slash:
-            found = one.kind, one.value
-    return found
+    value: Value | None = None
+    for attribute in content.attributes:
+        if attribute.name == name:
+            return attribute.kind, attribute.value
+        if attribute.name == short and slash:
+            value = attribute.kind, attribute.value
+    return value

@@ -71,7 +71,7 @@ def prepared(
     claims: Sequence[DeviceClaim], classes: Mapping[str, DeviceClass], features: DeviceFeatures
 ) -> PreparedClaims:
     """Look up what the claims name. Errors are kept, since an error on a node comes before them."""
-    groups = tuple(tuple(_group(claim, one, classes, features) for one in claim.requests) for claim in claims)
+    groups = tuple(tuple(_group(claim, request, classes, features) for request in claim.requests) for claim in claims)
     return PreparedClaims(tuple(claims), groups, tuple(map(_constraint_error, claims)))
 
 
@@ -85,9 +85,9 @@ def _group(
     specs = alternatives or ((request.exactly,) if request.exactly is not None else ())
     if error is None and not specs:
         error = _error(claim, request.name, "exactly", "neither exactly nor firstAvailable (unsupported request type?)")
-    if error is None and not features.consumable_capacity and any(one.capacity is not None for one in specs):
+    if error is None and not features.consumable_capacity and any(spec.capacity is not None for spec in specs):
         error = _error(claim, request.name, "capacity", "the DRAConsumableCapacity feature is disabled")
-    demands = tuple(_demand(claim, request.name, one, classes, features) for one in specs)
+    demands = tuple(_demand(claim, request.name, spec, classes, features) for spec in specs)
     return DemandGroup(demands, bool(alternatives), error)
 
 
@@ -101,7 +101,7 @@ def _demand(
     name = f"{request}/{spec.name}" if spec.name else request
     device_class = classes.get(spec.device_class)
     error = None
-    unknown = next((at for at, one in enumerate(spec.selectors) if one is None), None)
+    unknown = next((at for at, selector in enumerate(spec.selectors) if selector is None), None)
     if unknown is not None:
         error = _error(claim, name, f"selectors[{unknown}]", "CEL expression empty (unsupported selector type?)")
     elif spec.admin_access is not None and not features.admin_access:
@@ -116,8 +116,8 @@ def _demand(
 
 
 def _constraint_error(claim: DeviceClaim) -> DeviceError | None:
-    for at, one in enumerate(claim.constraints):
-        if not (one.match_attribute or one.distinct_attribute):
+    for at, constraint in enumerate(claim.constraints):
+        if not (constraint.match_attribute or constraint.distinct_attribute):
             text = "empty constraint (unsupported constraint type?)"
             return DeviceError(f"ResourceClaim {claim.name}", f"spec.devices.constraints[{at}]", text)
     return None

@@ -68,12 +68,12 @@ class Eligibility:
     ) -> EligibleDevices:
         """Return the devices of a table of a driver that a request may get."""
         key = (id(table), driver, device_class, request)
-        found = self._known.get(key)
-        if found is None:
+        answer = self._known.get(key)
+        if answer is None:
             reserve_memory(_KNOWN_BYTES + len(table.names) // 2, "devices that claims may get")
             self._tables.append(table)  # so that no other table gets its identity
-            found = self._known[key] = self._evaluated(table, driver, device_class, request)
-        return found
+            answer = self._known[key] = self._evaluated(table, driver, device_class, request)
+        return answer
 
     def _evaluated(
         self, table: DeviceTable, driver: str, device_class: DeviceClass, request: DeviceSubRequest
@@ -85,7 +85,7 @@ class Eligibility:
             size: bool | DeviceProblem = True
             if answer is True and self._features.consumable_capacity:
                 size = self._is_large_enough(content, request.capacity)
-            problem = next((one for one in (answer, size) if isinstance(one, DeviceProblem)), None)
+            problem = next((problem_of for problem_of in (answer, size) if isinstance(problem_of, DeviceProblem)), None)
             if problem is not None:
                 problems.append((bits, problem))
                 problem_bits |= bits
@@ -122,7 +122,7 @@ class Eligibility:
         if not self._features.device_taints:
             return True
         keeping = (taint for taint in asking(taints) if taint.effect in _EFFECTS)
-        return all(any(tolerates(one, taint) for one in tolerations) for taint in keeping)
+        return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in keeping)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

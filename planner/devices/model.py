@@ -429,36 +429,36 @@ class AllocatedState:
 
     def add(self, devices: tuple[AllocatedDevice, ...]) -> None:
         """Count the devices of an allocated claim as in use."""
-        for one in devices:
-            if not one.admin_access:
-                self._change(one, 1)
+        for device in devices:
+            if not device.admin_access:
+                self._change(device, 1)
 
     def remove(self, devices: tuple[AllocatedDevice, ...]) -> None:
         """Take back `add` of the same devices."""
-        for one in devices:
-            if not one.admin_access:
-                self._change(one, -1)
+        for device in devices:
+            if not device.admin_access:
+                self._change(device, -1)
 
     def add_all(self, allocations: tuple[ClaimAllocation, ...]) -> None:
         """Count all allocations of an outcome."""
-        for one in allocations:
-            self.add(one.devices)
+        for allocation in allocations:
+            self.add(allocation.devices)
 
-    def _change(self, one: AllocatedDevice, sign: int) -> None:
-        pool = PoolId(one.device.driver, one.device.pool)
+    def _change(self, device: AllocatedDevice, sign: int) -> None:
+        pool = PoolId(device.device.driver, device.device.pool)
         use = self.pools.get(pool)
         if use is None:
             use = self.pools[pool] = PoolUse()
-        name = one.device.device
-        if not one.shared:
+        name = device.device.device
+        if not device.shared:
             _count(use.exclusive, name, sign)
             return
         _count(use.shares, name, sign)
-        if not one.consumed:
+        if not device.consumed:
             return
         _count(use.capacity_shares, name, sign)
         sums = use.consumed.setdefault(name, {})
-        for capacity, amount in one.consumed:
+        for capacity, amount in device.consumed:
             sums[capacity] = sums.get(capacity, 0) + sign * amount
         if name not in use.capacity_shares:
             del use.consumed[name]

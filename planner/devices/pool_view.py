@@ -35,8 +35,8 @@ class CounterGroup:
         self.is_open = True
         self._left.update({(of.name, name): amount for of in pool.counter_sets for name, amount in of.counters})
         use = self._state.pools.get(pool.id, NO_USE)
-        for one in (*pool.slices, *pool.elsewhere) if use.exclusive or use.shares else ():
-            for name, content in zip(one.devices.names, one.devices.contents, strict=True):
+        for device_slice in (*pool.slices, *pool.elsewhere) if use.exclusive or use.shares else ():
+            for name, content in zip(device_slice.devices.names, device_slice.devices.contents, strict=True):
                 if content.consumes_counters and (name in use.exclusive or name in use.shares):
                     self.take(content)
 
@@ -59,11 +59,11 @@ class CounterGroup:
 
 
 def _consumption(content: DeviceContent) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
+    consumed: Counter[tuple[str, str]] = Counter()
     for of, counters in content.consumes_counters:
         for name, amount in counters:
-            found[of, name] += amount
-    return found
+            consumed[of, name] += amount
+    return consumed
 
 
 NO_USE = PoolUse()
@@ -92,18 +92,18 @@ class PoolView:
 
     def _here(self, node: DeviceNode) -> int:
         everywhere = (1 << len(self.pool.table.names)) - 1
-        if not any(one.per_device_nodes for one in self.pool.slices):
+        if not any(device_slice.per_device_nodes for device_slice in self.pool.slices):
             return everywhere
         labels = dict(node.labels)
         for at, content in enumerate(self.pool.table.contents):
-            one = self.pool.slices[self.pool.table.slice_of[at]]
-            if not one.per_device_nodes:
+            published = self.pool.slices[self.pool.table.slice_of[at]]
+            if not published.per_device_nodes:
                 continue
             try:
                 if not reaches(content.nodes or NodeSelection(), node, labels):
                     everywhere &= ~(1 << at)
             except NodeSelectorError as error:
-                self.node_errors[1 << at] = DeviceError(f"ResourceSlice {one.name}", "spec.devices", str(error))
+                self.node_errors[1 << at] = DeviceError(f"ResourceSlice {published.name}", "spec.devices", str(error))
         return everywhere
 
     def has_shares(self, position: int) -> bool:

@@ -59,7 +59,7 @@ def reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str]) -> b
 
 
 def _matches(term: NodeAffinityTerm, node: DeviceNode, labels: dict[str, str]) -> bool:
-    fields = {one.key: node.name if one.key == NAME_FIELD else "" for one in term.match_fields}
+    fields = {field.key: node.name if field.key == NAME_FIELD else "" for field in term.match_fields}
     is_given = bool(term.match_expressions or fields)
     return is_given and matches(term.match_expressions, labels) and matches(term.match_fields, fields)
 
@@ -119,15 +119,15 @@ class PoolIndex:
         self._by_pool: dict[PoolId, list[DeviceSlice]] = {}
         self._local_counters: dict[PoolId, list[tuple[int, DeviceSlice]]] = {}
         """Slices with counter sets that belong to one node, and up to 1.36 concern all others too."""
-        for number, one in enumerate(asking(slices)):
-            id, name = PoolId(one.driver, one.pool), one.nodes.node_name
-            self._by_pool.setdefault(id, []).append(one)
+        for number, device_slice in enumerate(asking(slices)):
+            id, name = PoolId(device_slice.driver, device_slice.pool), device_slice.nodes.node_name
+            self._by_pool.setdefault(id, []).append(device_slice)
             if not name:
-                self._everywhere.append((number, one))
-            elif one.counter_sets and not features.behavior.finds_counters_by_node:
-                self._local_counters.setdefault(id, []).append((number, one))
+                self._everywhere.append((number, device_slice))
+            elif device_slice.counter_sets and not features.behavior.finds_counters_by_node:
+                self._local_counters.setdefault(id, []).append((number, device_slice))
             else:
-                self._by_node.setdefault(name, []).append(one)
+                self._by_node.setdefault(name, []).append(device_slice)
         self._tables: dict[tuple[int, ...], DeviceTable] = {}
         self._hidden: dict[int, bool] = {}
         self._built_pools: dict[tuple[PoolId, tuple[int, ...]], DevicePool | None] = {}
@@ -137,71 +137,73 @@ class PoolIndex:
         """Return the pools of a node in the order of the search. Raises DeviceInputError for a node selector that
         cannot be parsed.
         """
-        found = self._pools.get(node)
-        if found is None:
+        pools = self._pools.get(node)
+        if pools is None:
             try:
-                found = self._gathered(node)
+                pools = self._gathered(node)
             except DeviceInputError as error:
-                found = error
-            self._pools[node] = found
-        if isinstance(found, DeviceInputError):
-            raise found
-        return found
+                pools = error
+            self._pools[node] = pools
+        if isinstance(pools, DeviceInputError):
+            raise pools
+        return pools
 
     def _gathered(self, node: DeviceNode) -> tuple[DevicePool, ...]:
         labels = dict(node.labels)
         own = self._by_node.get(node.name, [])
-        reached = {PoolId(one.driver, one.pool) for one in own} | self._shared_pools
-        late = [found for id in reached for found in self._local_counters.get(id, ())] + self._everywhere
+        reached = {PoolId(device_slice.driver, device_slice.pool) for device_slice in own} | self._shared_pools
+        late = [pair for id in reached for pair in self._local_counters.get(id, ())] + self._everywhere
         collected: dict[PoolId, list[DeviceSlice]] = {}
         check_limits()
-        for one in asking((*own, *(one for _, one in sorted(late, key=lambda found: found[0])))):
-            if self._is_relevant(one, node, labels):
-                _collect(collected, one)
+        for device_slice in asking((*own, *(pair[1] for pair in sorted(late, key=lambda pair: pair[0])))):
+            if self._is_relevant(device_slice, node, labels):
+                _collect(collected, device_slice)
         pools = [pool for id, slices in asking(collected.items()) if (pool := self._pool(id, slices)) is not None]
         pools += [pool for pool in self._unusable if pool.id not in reached]
         return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
     @cached_property
     def _shared_pools(self) -> set[PoolId]:
-        return {PoolId(one.driver, one.pool) for _, one in self._everywhere}
+        return {PoolId(device_slice.driver, device_slice.pool) for _, device_slice in self._everywhere}
 
     @cached_property
     def _unusable(self) -> list[DevicePool]:
         """The pools of which a node reaches counters alone, and that have a problem; the others are nothing to it."""
-        found: list[DevicePool] = []
+        unusable: list[DevicePool] = []
         for id, numbered in self._local_counters.items():
             collected: dict[PoolId, list[DeviceSlice]] = {}
-            for _, one in numbered if self._features.partitionable_devices else ():
-                _collect(collected, one)
+            for _, device_slice in numbered if self._features.partitionable_devices else ():
+                _collect(collected, device_slice)
             pool = self._pool(id, collected[id]) if collected else None
             if pool is not None and pool.problem is not None:
-                found.append(pool)
-        return found
+                unusable.append(pool)
+        return unusable
 
-    def _is_relevant(self, one: DeviceSlice, node: DeviceNode, labels: dict[str, str]) -> bool:
-        if not self._features.partitionable_devices and (one.per_device_nodes or one.counter_sets):
+    def _is_relevant(self, device_slice: DeviceSlice, node: DeviceNode, labels: dict[str, str]) -> bool:
+        if not self._features.partitionable_devices and (device_slice.per_device_nodes or device_slice.counter_sets):
             return False
-        if one.counter_sets and not self._features.behavior.finds_counters_by_node:
+        if device_slice.counter_sets and not self._features.behavior.finds_counters_by_node:
             return True
-        if self._is_hidden(one):
+        if self._is_hidden(device_slice):
             return False
-        if is_given(one.nodes):
-            return _reaches(one.nodes, node, labels, one.name, "spec.nodeSelector")
-        if not one.per_device_nodes:
+        if is_given(device_slice.nodes):
+            return _reaches(device_slice.nodes, node, labels, device_slice.name, "spec.nodeSelector")
+        if not device_slice.per_device_nodes:
             return False
         return any(
-            _reaches(content.nodes or NodeSelection(), node, labels, one.name, f"spec.devices[{at}].nodeSelector")
-            for at, content in enumerate(one.devices.contents)
+            _reaches(
+                content.nodes or NodeSelection(), node, labels, device_slice.name, f"spec.devices[{at}].nodeSelector"
+            )
+            for at, content in enumerate(device_slice.devices.contents)
         )
 
-    def _is_hidden(self, one: DeviceSlice) -> bool:
+    def _is_hidden(self, device_slice: DeviceSlice) -> bool:
         if not self._features.behavior.finds_counters_by_node:
             return False
         # Device sets live as long as the slices, which this object holds.
-        key = identity(one.devices)
+        key = identity(device_slice.devices)
         if key not in self._hidden:
-            self._hidden[key] = any(content.in_compatibility_groups for content in one.devices.contents)
+            self._hidden[key] = any(content.in_compatibility_groups for content in device_slice.devices.contents)
         return self._hidden[key]
 
     def _pool(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
@@ -219,11 +221,11 @@ class PoolIndex:
         if len(slices) == first.slice_count:
             return self._built(id, slices, [])
         same: list[DeviceSlice] = []
-        for one in self._by_pool[id]:
-            if one.generation > first.generation:
+        for device_slice in self._by_pool[id]:
+            if device_slice.generation > first.generation:
                 return None
-            if one.generation == first.generation and not self._is_hidden(one):
-                same.append(one)
+            if device_slice.generation == first.generation and not self._is_hidden(device_slice):
+                same.append(device_slice)
         if len(same) != first.slice_count:
             detail = f"{len(same)} of {first.slice_count} slices"
             return DevicePool(id, self._table([]), problem=RefusalKind.INCOMPLETE_POOL, detail=detail)
@@ -233,19 +235,19 @@ class PoolIndex:
         """Return a pool of which all slices are known. slices : those that the node reaches; same : all, if those are
         not all."""
         is_partitionable = self._features.partitionable_devices
-        slices = sorted(slices, key=lambda one: one.name)
-        here = {one.name for one in slices}
-        others = [one for one in same if one.name not in here] if is_partitionable else []
+        slices = sorted(slices, key=lambda device_slice: device_slice.name)
+        here = {device_slice.name for device_slice in slices}
+        others = [device_slice for device_slice in same if device_slice.name not in here] if is_partitionable else []
         every = [*slices, *others] if self._features.behavior.finds_counters_by_node else slices
-        counter_sets = [found for one in every for found in one.counter_sets]
-        slices = [one for one in slices if not one.counter_sets]
-        others = [one for one in others if not one.counter_sets]
+        counter_sets = [published for device_slice in every for published in device_slice.counter_sets]
+        slices = [device_slice for device_slice in slices if not device_slice.counter_sets]
+        others = [device_slice for device_slice in others if not device_slice.counter_sets]
         table = self._table(slices)
         problem = _duplicate("device name", table.names) if len(table.position_of) < len(table.names) else ""
         if is_partitionable:
-            problem = problem or _duplicate("counter set name", [one.name for one in counter_sets])
+            problem = problem or _duplicate("counter set name", [counter_set.name for counter_set in counter_sets])
             contents = [content for content, _ in table.groups] if table.consumes_counters else []
-            contents += [content for one in others for content in one.devices.contents]
+            contents += [content for device_slice in others for content in device_slice.devices.contents]
             problem = problem or _unknown_counter(contents, counter_sets)
         if problem:
             return DevicePool(id, self._table([]), problem=RefusalKind.INVALID_POOL, detail=problem)
@@ -253,23 +255,23 @@ class PoolIndex:
 
     def _table(self, slices: Sequence[DeviceSlice]) -> DeviceTable:
         # The sets live as long as the slices, which this object holds.
-        key = tuple(identity(one.devices) for one in slices)
+        key = tuple(identity(device_slice.devices) for device_slice in slices)
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = table_of([one.devices for one in slices])
+            table = self._tables[key] = table_of([device_slice.devices for device_slice in slices])
         return table
 
 
 def table_of(sets: Sequence[DeviceSet]) -> DeviceTable:
     """Return the table of the devices of some slices, given in order."""
-    count = sum(len(one.names) for one in sets)
+    count = sum(len(device_set.names) for device_set in sets)
     reserve_memory(_DEVICE_BYTES * count, _POOLS)
-    names = tuple(name for one in sets for name in one.names)
-    contents = tuple(content for one in sets for content in one.contents)
-    slice_of = tuple(at for at, one in enumerate(sets) for _ in one.names)
+    names = tuple(name for device_set in sets for name in device_set.names)
+    contents = tuple(content for device_set in sets for content in device_set.contents)
+    slice_of = tuple(at for at, device_set in enumerate(sets) for _ in device_set.names)
     index: dict[DeviceContent, int] = {}
     group_of = tuple([index.setdefault(content, len(index)) for content in asking(contents)])
-    consuming = any(one.consumes_counters for one in index)
+    consuming = any(content.consumes_counters for content in index)
     members: list[list[int]] = [[] for _ in index]
     for at, group in enumerate(group_of):
         members[group].append(at)
@@ -291,14 +293,14 @@ def _bits(positions: Sequence[int]) -> int:
     return int.from_bytes(marks, "little")
 
 
-def _collect(collected: dict[PoolId, list[DeviceSlice]], one: DeviceSlice) -> None:
+def _collect(collected: dict[PoolId, list[DeviceSlice]], device_slice: DeviceSlice) -> None:
     """Add a slice to its pool: an older generation is dropped, a newer one replaces what was collected."""
-    id = PoolId(one.driver, one.pool)
+    id = PoolId(device_slice.driver, device_slice.pool)
     slices = collected.get(id)
-    if slices is None or one.generation > slices[0].generation:
-        collected[id] = [one]
-    elif one.generation == slices[0].generation:
-        slices.append(one)
+    if slices is None or device_slice.generation > slices[0].generation:
+        collected[id] = [device_slice]
+    elif device_slice.generation == slices[0].generation:
+        slices.append(device_slice)
 
 
 def _reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str], slice_name: str, field: str) -> bool:
@@ -309,21 +311,21 @@ def _reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str], sli
 
 
 def _duplicate(what: str, names: Iterable[str]) -> str:
-    seen: set[str] = set()
+    distinct: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in distinct:
             return f"duplicate {what} {name}"
-        seen.add(name)
+        distinct.add(name)
     return ""
 
 
 def _unknown_counter(contents: Iterable[DeviceContent], counter_sets: list[CounterSet]) -> str:
-    known = {one.name: {name for name, _ in one.counters} for one in counter_sets}
+    counters_of = {counter_set.name: {name for name, _ in counter_set.counters} for counter_set in counter_sets}
     for content in contents:
         for name, counters in content.consumes_counters:
-            if name not in known:
+            if name not in counters_of:
                 return f"counter set {name} not found"
             for counter, _ in counters:
-                if counter not in known[name]:
+                if counter not in counters_of[name]:
                     return f"counter {counter} not found in counter set {name}"
     return ""

@@ -82,7 +82,7 @@ class DeviceSearch:
         self._features = features
         self._eligibility = eligibility
         count = len(claims.claims)
-        self.views = [PoolView(one, state.pools.get(one.id, NO_USE), node, count, features) for one in pools]
+        self.views = [PoolView(pool, state.pools.get(pool.id, NO_USE), node, count, features) for pool in pools]
         self._shared_groups: list[CounterGroup] = []
         self._group_counters(state)
         self.picks: list[list[Pick]] = [[] for _ in claims.claims]
@@ -139,7 +139,7 @@ class DeviceSearch:
             raise self._error(claim, "requests", text)
         raise_if(self._claims.constraint_errors[claim])
         constraints = self._claims.claims[claim].constraints
-        self._rules.append(tuple([AttributeRule(one, self._features.version) for one in constraints]))
+        self._rules.append(tuple([AttributeRule(constraint, self._features.version) for constraint in constraints]))
 
     def _needed_by(self, claim: int, demand: DeviceDemand) -> int:
         raise_if(demand.error)
@@ -202,12 +202,12 @@ class DeviceSearch:
             return False
         group = self._claims.groups[claim][at]
         if group.has_alternatives:
-            found = self._alternatives(claim, at, group)
+            is_served = self._alternatives(claim, at, group)
         else:
-            found = self._devices(claim, at, 0, 0, START)
-        if not found and situation is not None:
+            is_served = self._devices(claim, at, 0, 0, START)
+        if not is_served and situation is not None:
             self._hopeless.add(situation)
-        return found
+        return is_served
 
     def _situation(self, claim: int, at: int) -> Hashable | None:
         """Return all that the rest of the search depends on, if that is only which devices are taken."""
@@ -219,11 +219,11 @@ class DeviceSearch:
         all_exceeded = True
         for alternative in range(len(group.demands)):
             try:
-                found = self._devices(claim, at, alternative, 0, START)
+                is_served = self._devices(claim, at, alternative, 0, START)
             except TooManyResultsError:
                 continue
             all_exceeded = False
-            if found:
+            if is_served:
                 return True
         if all_exceeded:
             raise TooManyResultsError
@@ -241,15 +241,15 @@ class DeviceSearch:
             return self._request(claim, at + 1)
         if len(self.picks[claim]) + needed - got > RESULTS_PER_CLAIM:
             raise TooManyResultsError
-        found = False
+        is_served = False
         if demand.takes_all:
             place = self._all[id(demand)][got]
-            found = self._is_free(claim, demand, place) and self._try(claim, at, alternative, got, place)
+            is_served = self._is_free(claim, demand, place) and self._try(claim, at, alternative, got, place)
         else:
-            found = self._any_devices(claim, at, alternative, got, start)
-        if not found:
+            is_served = self._any_devices(claim, at, alternative, got, start)
+        if not is_served:
             self._note(claim, at, alternative)
-        return found
+        return is_served
 
     def _any_devices(self, claim: int, at: int, alternative: int, got: int, start: DevicePlace) -> bool:
         demand = self._claims.groups[claim][at].demands[alternative]
@@ -257,8 +257,8 @@ class DeviceSearch:
         if candidates:
             candidates[0] = candidates[0] >> start.position << start.position
         needed = self._needed[id(demand)] - got
-        left = sum(one.bit_count() for one in candidates)
-        if left < needed and self._may_skip and not self._has_errors(demand, start.pool, candidates):
+        free_count = sum(free_bits.bit_count() for free_bits in candidates)
+        if free_count < needed and self._may_skip and not self._has_errors(demand, start.pool, candidates):
             return False
         for pool, bits in enumerate(candidates, start=start.pool):
             # Groups of equal devices of which one was tried in vain.
@@ -349,13 +349,13 @@ class DeviceSearch:
         consumed = consumed_capacity(demand.spec.capacity, content.capacities, self._features) if multiple else None
         pick = Pick(demand, place.pool, place.position, consumed)
         self._take(claim, view, pick, content if counted else None)
-        found = False
+        is_served = False
         try:
-            found = self._devices(claim, at, alternative, got + 1, DevicePlace(place.pool, place.position + 1))
+            is_served = self._devices(claim, at, alternative, got + 1, DevicePlace(place.pool, place.position + 1))
         finally:
-            if not found:
+            if not is_served:
                 self._give_back(claim, view, pick, content if counted else None)
-        return found
+        return is_served
 
     def _is_counted(self, view: PoolView, position: int) -> bool:
         """Return whether a device that has shares is known to have paid its counters already."""
@@ -404,7 +404,7 @@ class DeviceSearch:
         bit = 1 << pick.position
         if pick.consumed is None:
             view.taken_by[claim] &= ~bit
-            if not any(one & bit for one in view.taken_by):
+            if not any(bits & bit for bits in view.taken_by):
                 view.taken &= ~bit
         else:
             view.shares[pick.position] -= 1

@@ -144,9 +144,9 @@ def device_variables(driver: str, content: DeviceContent, lists: bool) -> dict[s
         domain, name = qualified(attribute.name, driver)
         attributes.setdefault(domain, {})[name] = value
     capacity: dict[str, dict[str, Any]] = {}
-    for one in content.capacities:
-        domain, name = qualified(one.name, driver)
-        capacity.setdefault(domain, {})[name] = Quantity(one.value_nano)
+    for row in content.capacities:
+        domain, name = qualified(row.name, driver)
+        capacity.setdefault(domain, {})[name] = Quantity(row.value_nano)
     return {
         "device": {
             "driver": driver,

@@ -36,19 +36,23 @@ def with_taint_rules(slices: Iterable[DeviceSlice], rules: Sequence[TaintRule]) 
     # Device sets and contents live as long as the slices.
     sets: dict[tuple[int, int], DeviceSet] = {}
     contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent] = {}
-    found = []
-    for one in asking(slices):
-        places = tuple([place for place in product((None, one.driver), (None, one.pool)) if place in numbers])
-        if places and one.devices.names:
+    tainted_slices = []
+    for device_slice in asking(slices):
+        places = tuple(
+            [place for place in product((None, device_slice.driver), (None, device_slice.pool)) if place in numbers]
+        )
+        if places and device_slice.devices.names:
             if places not in concerning:
                 concerning[places] = _Concerned(rules, [numbers[place] for place in places])
-            key = id(one.devices), id(concerning[places])
+            key = id(device_slice.devices), id(concerning[places])
             if key not in sets:
-                sets[key] = concerning[places].tainted(one.devices, contents)
-            found.append(one if sets[key] is one.devices else replace(one, devices=sets[key]))
+                sets[key] = concerning[places].tainted(device_slice.devices, contents)
+            tainted_slices.append(
+                device_slice if sets[key] is device_slice.devices else replace(device_slice, devices=sets[key])
+            )
         else:
-            found.append(one)
-    return tuple(found)
+            tainted_slices.append(device_slice)
+    return tuple(tainted_slices)
 
 
 class _Concerned:
@@ -63,15 +67,17 @@ class _Concerned:
         reserve_memory(_BYTES * len(numbers), _TAINTS)
         return tuple([self._rules[number].taint for number in numbers])
 
-    def tainted(self, devices: DeviceSet, known: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent]) -> DeviceSet:
+    def tainted(
+        self, devices: DeviceSet, content_of: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent]
+    ) -> DeviceSet:
         """Return devices with the taints of the rules. known : contents with taints."""
-        made = []
+        contents = []
         for name, content in zip(devices.names, devices.contents, strict=True):
             own = [number for of in self._named for number in of.get(name, ())]
             taints = self._put(sorted((*self._every, *own))) if own else self._taints
-            if taints and (id(content), taints) not in known:
+            if taints and (id(content), taints) not in content_of:
                 reserve_memory(_BYTES * (len(content.taints) + len(taints)), _TAINTS)
-                known[id(content), taints] = replace(content, taints=content.taints + taints)
-            made.append(known[id(content), taints] if taints else content)
-        is_same = all(one is content for one, content in zip(made, devices.contents, strict=True))
-        return devices if is_same else DeviceSet(devices.names, tuple(made))
+                content_of[id(content), taints] = replace(content, taints=content.taints + taints)
+            contents.append(content_of[id(content), taints] if taints else content)
+        is_same = all(tainted is content for tainted, content in zip(contents, devices.contents, strict=True))
+        return devices if is_same else DeviceSet(devices.names, tuple(contents))

@@ -148,7 +148,7 @@ class PodClaim(NamedTuple):
     namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
     None = as the shared claim says; problem : why it cannot be used, "" = it can; nodes : those that reach the devices
     that it has already, None = it has none, or all reach them; together : of a shared claim whose pods have to be on
-    one node, what the pod is to the others: LEADS, FOLLOWS, or 0 = they are not planned together.
+    one node, what the pod is to the others: LEADS, FOLLOWS, or 0 = they are not planned together; or ONE_KIND.
     """
 
     name: str
@@ -163,6 +163,8 @@ LEADS: Final = 1
 """The pod requests what all pods of the shared claim need, its devices included."""
 FOLLOWS: Final = 2
 """The pod requests nothing, and goes where the one that leads is."""
+ONE_KIND: Final = 3
+"""The pod goes where no pod has claims of another kind of `shared`; `name` is its kind."""
 
 
 class ExtendedDeviceRequest(NamedTuple):

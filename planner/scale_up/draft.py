@@ -142,9 +142,8 @@ def _helped_out(progress: PlanInProgress, groups: Int64, option: Estimate) -> Sh
 
 
 def _bound_first(progress: PlanInProgress, pods: Int32) -> list[Int32]:
-    """Return pods with those first that others bind (`trimtab.planner.placement.waiting.boundness`), if that changes
-    their
-    order: unrestricted pods then fill the remaining room in every zone."""
+    """Return pods with those first that others bind (`placement.waiting.boundness`), if that changes their order:
+    unrestricted pods then fill the remaining room in every zone."""
     order = np.argsort(-progress.packer.bound[progress.state.pod_class[pods]], kind="stable")
     return [pods[order]] if (np.diff(order) < 0).any() else []
 

@@ -13,8 +13,9 @@ from opentelemetry.metrics import Meter
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.balance_scale_up import balance_scale_up
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.decisions.plan import Planned, plan_with_failures
+from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.execution import within
@@ -62,9 +63,9 @@ class RequestHandler:
             check_decisions(request, self._table)
             state = _state(request, session)
             cached, request, notes = self._reader.read(request, payload, session, watch)
-            used = cached.planned()
+            devices, used = cached.planned_with()
             work = _work(watch, caller, used)._replace(parallel=self._lanes)
-            planned = plan_with_failures(used.snapshot, request, state, work, self._table)
+            planned = plan_devices(devices, request, state, work, self._table)
             answer = planned.answer
             answer.request_id = request.request_id
             answer.summary.object_notes.extend(notes)

@@ -46,7 +46,7 @@ class _CachedValue(NamedTuple):
     reads: frozenset[str]
 
 
-class _PlannedWith(NamedTuple):
+class PlannedWith(NamedTuple):
     """What decisions are made with, and its values."""
 
     devices: PlannedDevices
@@ -70,12 +70,16 @@ class CachedSnapshot:
         self._last: dict[object, object] = {}
         self._last_of_base = dict(base._last) if base else {}
         self._computing: list[Reads] = []
-        self._planned: _PlannedWith | None = None
+        self._planned: PlannedWith | None = None
         self._planned_of_base = base._planned if base else None
         self._checked: CachedSnapshot | None = None
 
     def planned(self) -> "CachedSnapshot":
         """Return the snapshot with which decisions are made, with its values: this one if it has no devices."""
+        return self.planned_with().cached
+
+    def planned_with(self) -> PlannedWith:
+        """Return what decisions are made with."""
         with self._lock:
             if self._planned is None:
                 before, self._planned_of_base = self._planned_of_base, None
@@ -83,15 +87,15 @@ class CachedSnapshot:
                 cached = self
                 if devices.snapshot is not self.snapshot:
                     cached = CachedSnapshot(devices.snapshot, before.cached if before else None)
-                self._planned = _PlannedWith(devices, cached)
-            return self._planned.cached
+                self._planned = PlannedWith(devices, cached)
+            return self._planned
 
     def checked(self) -> "CachedSnapshot":
         """Return the snapshot with which pods are checked one by one: no pod requests what others need."""
         with self._lock:
-            planned = self.planned()
-            if self._planned is None or not self._planned.devices.has_pods_together:
-                return planned
+            planned = self.planned_with()
+            if not planned.devices.has_pods_together:
+                return planned.cached
             if self._checked is None:
                 self._checked = CachedSnapshot(planned_snapshot(self.snapshot, is_together=False).snapshot)
             return self._checked

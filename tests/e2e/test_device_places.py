@@ -5,8 +5,8 @@ pod that waits fits nowhere, so the scheduler and `CheckFit` agree on each.
 
 In two of three runs, one to three pods of 200 were bound where `CheckFit` had said no. The scheduler was right, and
 had given up nobody's devices: it does so only for claims of the waiting pod itself that nobody has reserved. Plans
-count claims that compete without being alike by shares that fit in any order, which is less than there is, and
-`CheckFit` told that count. It asks the allocator now (`planner/decisions/fit.py`).
+counted claims that compete without being alike by shares that fit in any order, which is less than there is. They count
+what the allocator gives now (`planner/device_amounts/kind_counts.py`).
 """
 
 from collections import Counter

@@ -22,8 +22,8 @@ from tests.parity.device_documents import (
     ours,
 )
 from trimtab.places import on_existing
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
@@ -99,7 +99,7 @@ class Sequence:
         request = plan_pb2.PlanRequest(fit_pods=[f"{NAMESPACE}/{pod}"], decisions=[plan_pb2.Decision.SCALE_UP])
         request.now.seconds = NOW_S
         (fit,) = check_fit(one_by_one.snapshot, request, Work(), sent)
-        placed = on_existing(take_decisions(planned.snapshot, request, None, Work()).scale_up)
+        placed = on_existing(plan_devices(planned, request, None, Work()).answer.scale_up)
         fits = frozenset([one.node for one in fit.nodes if one.fits])
         return Said(fits, placed.get(f"{NAMESPACE}/{pod}", ""), found)
 

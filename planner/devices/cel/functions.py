@@ -48,22 +48,26 @@ def _in_range(value: int) -> int:
     return value
 
 
-def _divided(one: int, other: int) -> int:
+def _divided(dividend: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("division by zero")
-    return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+    return abs(dividend) // abs(other) * (1 if (dividend < 0) == (other < 0) else -1)
 
 
-def _remainder(one: int, other: int) -> int:
+def _remainder(dividend: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("modulus by zero")
-    return one - other * _divided(one, other)
+    return dividend - other * _divided(dividend, other)
 
 
-def _float_divided(one: float, other: float) -> float:
+def _float_divided(dividend: float, other: float) -> float:
     if other:
-        return one / other
-    return math.nan if one == 0 or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+        return dividend / other
+    return (
+        math.nan
+        if dividend == 0 or math.isnan(dividend)
+        else math.copysign(math.inf, dividend) * math.copysign(1, other)
+    )
 
 
 def _to_int(value: Any) -> int:
@@ -114,14 +118,14 @@ def _quantity_integer(value: Quantity) -> int:
     return value.nano // NANO
 
 
-def _order(one: Any, other: Any) -> int:
-    return int(one > other) - int(one < other)
+def _order(value: Any, other: Any) -> int:
+    return int(value > other) - int(value < other)
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def _are_equal(value: Any, other: Any) -> bool:
     """Return whether values are equal; those that cannot be compared are not."""
     try:
-        return are_equal(one, other)
+        return are_equal(value, other)
     except EvaluationError as error:
         if type(error) is not EvaluationError:
             raise
@@ -129,15 +133,15 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _has_element(values: Iterable[Any], wanted: Any) -> bool:
-    return any(_are_equal(one, wanted) for one in values)
+    return any(_are_equal(value, wanted) for value in values)
 
 
 def _all_in(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(_has_element(values, one) for one in others)
+    return all(_has_element(values, value) for value in others)
 
 
 def _index_of(values: Iterable[Any], wanted: Any) -> int:
-    return next((at for at, one in enumerate(values) if are_equal(one, wanted)), -1)
+    return next((at for at, value in enumerate(values) if are_equal(value, wanted)), -1)
 
 
 def _last_index_of(values: tuple[Any, ...], wanted: Any) -> int:
@@ -150,8 +154,8 @@ def _extreme(sign: int, name: str) -> Callable[[tuple[Any, ...]], Any]:
         if not values:
             raise EvaluationError(f"{name} called on empty list")
         best = values[0]
-        for one in values[1:]:
-            best = one if compare(one, best) == sign else best
+        for value in values[1:]:
+            best = value if compare(value, best) == sign else best
         return best
 
     return extreme
@@ -174,8 +178,8 @@ def _flattened(values: tuple[Any, ...], depth: int = 1) -> tuple[Any, ...]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     out: list[Any] = []
-    for one in values:
-        out += _flattened(one, depth - 1) if type(one) is tuple and depth > 0 else [one]
+    for value in values:
+        out += _flattened(value, depth - 1) if type(value) is tuple and depth > 0 else [value]
     return tuple(out)
 
 
@@ -187,9 +191,9 @@ def _sliced(values: tuple[Any, ...], start: int, end: int) -> tuple[Any, ...]:
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     out: list[Any] = []
-    for one in values:
-        if not _has_element(out, one):
-            out.append(one)
+    for value in values:
+        if not _has_element(out, value):
+            out.append(value)
     return tuple(out)
 
 
@@ -203,8 +207,8 @@ def _range(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def _includes(one: Any, other: Any) -> bool:
-    return _has_element(one, other) if type(one) is tuple else _are_equal(one, other)
+def _includes(value: Any, other: Any) -> bool:
+    return _has_element(value, other) if type(value) is tuple else _are_equal(value, other)
 
 
 def _content(value: OptionalValue) -> Any:
@@ -219,12 +223,12 @@ def _non_zero(value: Any) -> OptionalValue:
 
 
 def _operators() -> list[Overload]:
-    comparable = [(one, one) for one in ("bool", "string", "bytes")]
-    comparable += [(one, other) for one in _NUMBERS for other in _NUMBERS]
+    comparable = [(cel_type, cel_type) for cel_type in ("bool", "string", "bytes")]
+    comparable += [(cel_type, other) for cel_type in _NUMBERS for other in _NUMBERS]
     out = [
-        overload(f"{name}({one}, {other})", "bool", lambda a, b, order=order: order(compare(a, b), 0))
+        overload(f"{name}({cel_type}, {other})", "bool", lambda a, b, order=order: order(compare(a, b), 0))
         for name, order in _ORDERS.items()
-        for one, other in comparable
+        for cel_type, other in comparable
     ]
     integers = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divided, "%": _remainder}
     for name, call in integers.items():
@@ -236,7 +240,10 @@ def _operators() -> list[Overload]:
     return [
         *out,
         *(overload(f"{name}(double, double)", "double", doubles[name]) for name in "+-*/"),
-        *(overload(f"+({one}, {one})", one, operator.add) for one in ("string", "bytes", "list(A)")),
+        *(
+            overload(f"+({cel_type}, {cel_type})", cel_type, operator.add)
+            for cel_type in ("string", "bytes", "list(A)")
+        ),
         overload("neg(int)", "int", lambda a: _in_range(-a)),
         overload("neg(double)", "double", operator.neg),
         overload("!(bool)", "bool", operator.not_),
@@ -254,9 +261,9 @@ def _conversions() -> list[Overload]:
         for to, call in (("int", _to_int), ("uint", _to_uint), ("double", lambda a: _converted(float, a)))
         for of in (*_NUMBERS, "string")
     ]
-    out += [overload(f"string({one})", "string", str) for one in ("int", "uint", "string", "ip", "cidr")]
-    for one in ("string", "bytes", "list(A)", "map(A, B)"):
-        out += [overload(f"size({one})", "int", len), overload(f"{one}.size()", "int", len)]
+    out += [overload(f"string({cel_type})", "string", str) for cel_type in ("int", "uint", "string", "ip", "cidr")]
+    for cel_type in ("string", "bytes", "list(A)", "map(A, B)"):
+        out += [overload(f"size({cel_type})", "int", len), overload(f"{cel_type}.size()", "int", len)]
     return [
         *out,
         overload("string(double)", "string", _double_text),
@@ -282,15 +289,15 @@ def _lists() -> list[Overload]:
         overload("list(A).reverse()", "list(A)", lambda a: a[::-1]),
         overload("lists.range(int)", "list(int)", _range),
         overload("sets.contains(list(A), list(A))", "bool", _all_in),
-        overload("sets.intersects(list(A), list(A))", "bool", lambda a, b: any(_has_element(a, one) for one in b)),
+        overload("sets.intersects(list(A), list(A))", "bool", lambda a, b: any(_has_element(a, value) for value in b)),
         overload("sets.equivalent(list(A), list(A))", "bool", lambda a, b: _all_in(a, b) and _all_in(b, a)),
     ]
-    for one in (*_NUMBERS, "bool", "string", "bytes"):
+    for cel_type in (*_NUMBERS, "bool", "string", "bytes"):
         out += [
-            overload(f"list({one}).min()", one, _extreme(-1, "min")),
-            overload(f"list({one}).max()", one, _extreme(1, "max")),
-            overload(f"list({one}).isSorted()", "bool", lambda a: all(compare(*two) <= 0 for two in pairwise(a))),
-            overload(f"list({one}).sort()", f"list({one})", _sorted),
+            overload(f"list({cel_type}).min()", cel_type, _extreme(-1, "min")),
+            overload(f"list({cel_type}).max()", cel_type, _extreme(1, "max")),
+            overload(f"list({cel_type}).isSorted()", "bool", lambda a: all(compare(*two) <= 0 for two in pairwise(a))),
+            overload(f"list({cel_type}).sort()", f"list({cel_type})", _sorted),
         ]
     return out + [overload(f"list({kind_of(zero)}).sum()", kind_of(zero), _sum(zero)) for zero in (0, Unsigned(0), 0.0)]
 
@@ -346,8 +353,8 @@ def _table() -> dict[tuple[str, bool], tuple[Overload, ...]]:
         _operators(), _conversions(), TEXT_FUNCTIONS, _lists(), _optionals(), _quantities(), _versions(),
         NETWORK_FUNCTIONS,
     )  # fmt: skip
-    for one in (one for group in groups for one in group):
-        table[one.name, one.member] = (*table.get((one.name, one.member), ()), one)
+    for function in (function for group in groups for function in group):
+        table[function.name, function.member] = (*table.get((function.name, function.member), ()), function)
     return table
 
 

@@ -100,8 +100,8 @@ class _Compiler:
 
     def compile(self, node: SyntaxNode, scope: Scope) -> Typed:
         """Return the type of a tree and how it is evaluated. Raises ExpressionTypeError."""
-        made: Typed = getattr(self, f"_{node.kind}")(node, scope)
-        return made
+        typed: Typed = getattr(self, f"_{node.kind}")(node, scope)
+        return typed
 
     def _literal(self, node: SyntaxNode, _scope: Scope) -> Typed:
         value = node.value
@@ -135,7 +135,7 @@ class _Compiler:
         return self._fields[kind.name][name]
 
     def _index(self, node: SyntaxNode, scope: Scope) -> Typed:
-        (kind, value_of), (key_kind, key_of) = (self.compile(one, scope) for one in node.args)
+        (kind, value_of), (key_kind, key_of) = (self.compile(argument, scope) for argument in node.args)
         result = _element_type(_content(kind), key_kind)
         if not (node.optional or kind.name == "optional"):
             return result, lambda names: _entry(value_of(names), key_of(names))
@@ -159,13 +159,13 @@ class _Compiler:
 
         def make(names: Names) -> Any:
             spend(len(node.args))
-            made: dict[Any, Any] = {}
+            entries_by_key: dict[Any, Any] = {}
             for key, value in zip(keys_of(names), values_of(names), strict=True):
                 if not is_key(key):
                     raise EvaluationError(f"unsupported key type: {kind_of(key)}")
                 if value is not MISSING:
-                    made[key] = value
-            return made
+                    entries_by_key[key] = value
+            return entries_by_key
 
         return CelType("map", (key_kind, joined(value_kinds, is_literal=True))), make
 
@@ -173,7 +173,7 @@ class _Compiler:
         self, nodes: list[SyntaxNode], optionals: frozenset[int], scope: Scope
     ) -> tuple[list[CelType], Callable[[Names], Iterator[Any]]]:
         """Compile entries; the values of empty optional ones are MISSING."""
-        typed = [self.compile(one, scope) for one in nodes]
+        typed = [self.compile(child, scope) for child in nodes]
         kinds = [kind.parameters[0] if at in optionals else kind for at, (kind, _) in enumerate(typed)]
 
         def values(names: Names) -> Iterator[Any]:
@@ -193,7 +193,7 @@ class _Compiler:
         overloads = FUNCTIONS.get((name, target is not None))
         if overloads is None:
             raise ExpressionTypeError(f"undeclared reference to '{name}'")
-        typed = [self.compile(one, scope) for one in ([] if target is None else [target]) + args]
+        typed = [self.compile(argument, scope) for argument in ([] if target is None else [target]) + args]
         chosen, result = select(overloads, name, [kind for kind, _ in typed])
         if name == "in" and args[1].kind == "list" and not args[1].args:
             return result, lambda _names: False  # whatever the element is
@@ -202,9 +202,9 @@ class _Compiler:
         def call(names: Names) -> Any:
             values = [step(names) for step in steps]
             spend(1 + sum(map(extent, values)))
-            for one in chosen:
-                if one.takes(values):
-                    return one.call(*values)
+            for candidate in chosen:
+                if candidate.takes(values):
+                    return candidate.call(*values)
             raise EvaluationError(f"no such overload: {name}({', '.join(map(kind_of, values))})")
 
         if name in {"or", "orValue"} and typed[0][0].name == "optional":
@@ -224,7 +224,7 @@ class _Compiler:
         return self._loop(name, target, args, scope) if (name, len(args)) in _LOOPS else None
 
     def _logic(self, name: str, args: list[SyntaxNode], scope: Scope) -> Typed:
-        typed = [self.compile(one, scope) for one in args]
+        typed = [self.compile(argument, scope) for argument in args]
         for kind, _ in typed[:1] if name == "?:" else typed:
             if not fits(BOOL, kind):
                 raise ExpressionTypeError(f"found no matching overload for '{name}' applied to ({kind})")
@@ -282,11 +282,11 @@ class _Compiler:
         kind, value_of = self.compile(args[-1] if has_value else SyntaxNode("name", variables[0]), inner)
 
         def made(names: Names) -> list[tuple[Any, Any]]:
-            found = []
+            elements = []
             for inside in _elements(range_of(names), variables, names):
                 if test is None or _truth(test(inside)):
-                    found.append((inside[variables[0]], value_of(inside)))
-            return found
+                    elements.append((inside[variables[0]], value_of(inside)))
+            return elements
 
         if is_test:
             return BOOL, lambda names: len(made(names)) == 1

@@ -44,9 +44,9 @@ def _contains(text: str, wanted: str) -> bool:
 
 def _compiled(text: str, pattern: str) -> Any:
     """Return the compiled pattern; count a search, which at worst tries each of its instructions at each character."""
-    found = regular_expression(pattern)
-    spend(1 + len(text) * found.programsize // _INSTRUCTIONS)
-    return found
+    expression = regular_expression(pattern)
+    spend(1 + len(text) * expression.programsize // _INSTRUCTIONS)
+    return expression
 
 
 def _searched(text: str, pattern: str) -> Any:
@@ -61,8 +61,8 @@ def _found(text: str, pattern: str) -> str:
 def _found_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
     # Each search begins after the match before; an empty pattern matches everywhere.
     spend(len(text))
-    found = tuple([one.group() for one in _compiled(text, pattern).finditer(text)])
-    return found if limit < 0 else found[:limit]
+    matches = tuple([match.group() for match in _compiled(text, pattern).finditer(text)])
+    return matches if limit < 0 else matches[:limit]
 
 
 def _char_at(text: str, at: int) -> str:
@@ -98,7 +98,7 @@ def _replaced(text: str, old: str, new: str, limit: int = -1) -> str:
 
 
 def _joined(parts: tuple[Any, ...], separator: str = "") -> str:
-    if not all(isinstance(one, str) for one in parts):
+    if not all(isinstance(part, str) for part in parts):
         raise EvaluationError("no such overload: join of what is no string")
     spend(sum(map(extent, parts)) + len(parts) * extent(separator))
     return separator.join(parts)
@@ -172,12 +172,12 @@ def _parsed_network(text: str) -> Cidr | None:
     return Cidr(address, int(bits)) if int(bits) <= address.max_prefixlen else None
 
 
-def _contains_address(one: Cidr, address: Address) -> bool:
-    return address.version == one.address.version and address in one.network
+def _contains_address(network: Cidr, address: Address) -> bool:
+    return address.version == network.address.version and address in network.network
 
 
-def _contains_network(one: Cidr, other: Cidr) -> bool:
-    return _contains_address(one, other.network.network_address) and other.prefix >= one.prefix
+def _contains_network(network: Cidr, other: Cidr) -> bool:
+    return _contains_address(network, other.network.network_address) and other.prefix >= network.prefix
 
 
 def _is_global_unicast(address: Address) -> bool:

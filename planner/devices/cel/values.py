@@ -99,7 +99,7 @@ def parse_semver(text: str) -> Semver | None:
     if max(release) >= _LARGEST_PART:
         return None
     parts = match[4].split(".") if match[4] else []
-    return Semver(release, not parts, tuple([(0, int(one), "") if one.isdigit() else (1, 0, one) for one in parts]))
+    return Semver(release, not parts, tuple([(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]))
 
 
 def read_semver(text: str, normalize: bool = False) -> Semver | None:
@@ -193,39 +193,39 @@ def is_key(value: Any) -> bool:
     return kind_of(value) not in _NO_KEYS
 
 
-def are_equal(one: Any, other: Any) -> bool:
+def are_equal(value: Any, other: Any) -> bool:
     """Return `one == other` as the language has it: numbers of all types compare, other types differ."""
     spend(1)
-    kind, other_kind = kind_of(one), kind_of(other)
+    kind, other_kind = kind_of(value), kind_of(other)
     if kind != other_kind and not {kind, other_kind} <= NUMBERS:
         if kind in {"quantity", "semver"}:
             raise EvaluationError("no such overload")
         return False
     if kind == "list":
-        return len(one) == len(other) and all(map(are_equal, one, other))
+        return len(value) == len(other) and all(map(are_equal, value, other))
     if kind == "map":
-        return len(one) == len(other) and all(key in other and are_equal(one[key], other[key]) for key in one)
+        return len(value) == len(other) and all(key in other and are_equal(value[key], other[key]) for key in value)
     if kind in {"string", "bytes"}:
-        spend(min(extent(one), extent(other)))
+        spend(min(extent(value), extent(other)))
     if kind == "optional":
-        return one.has_value == other.has_value and (not one.has_value or are_equal(one.value, other.value))
-    return bool(one == other)
+        return value.has_value == other.has_value and (not value.has_value or are_equal(value.value, other.value))
+    return bool(value == other)
 
 
-def compare(one: Any, other: Any) -> int:
+def compare(value: Any, other: Any) -> int:
     """Return -1, 0 or 1 for values that have an order: numbers, bool, string, bytes. Raises EvaluationError."""
     spend(1)
-    kind, other_kind = kind_of(one), kind_of(other)
+    kind, other_kind = kind_of(value), kind_of(other)
     comparable = kind == other_kind and kind in {"bool", "string", "bytes"}
     if not comparable and not {kind, other_kind} <= NUMBERS:
         raise EvaluationError(f"no such overload: {kind} and {other_kind} have no order")
     if kind in {"string", "bytes"}:
-        spend(extent(one) + extent(other))
+        spend(extent(value) + extent(other))
     if kind == "string":
-        one, other = one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass")
-    if "double" in (kind, other_kind) and (math.isnan(one) or math.isnan(other)):
+        value, other = value.encode(errors="surrogatepass"), other.encode(errors="surrogatepass")
+    if "double" in (kind, other_kind) and (math.isnan(value) or math.isnan(other)):
         raise EvaluationError("NaN has no order")
-    return int(one > other) - int(one < other)
+    return int(value > other) - int(value < other)
 
 
 class ExpressionTypeError(Exception):
@@ -296,57 +296,59 @@ def reading(kind: str, check: str, what: str, read: Callable[..., Any], extra: s
     None where there is none; what : to people; extra : types of further arguments."""
 
     def value(text: str, *more: Any) -> Any:
-        found = read(text, *more)
-        if found is None:
+        parsed = read(text, *more)
+        if parsed is None:
             raise EvaluationError(f"{text!r} is no {what}")
-        return found
+        return parsed
 
     return [
         overload(f"{kind}(string{extra})", kind, value),
-        overload(f"{check}(string{extra})", "bool", lambda *given: read(*given) is not None),
+        overload(f"{check}(string{extra})", "bool", lambda *arguments: read(*arguments) is not None),
     ]
 
 
-def unify(wanted: CelType, found: CelType, bound: dict[str, CelType]) -> bool:
+def unify(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
     """Return whether a value of type `found` may stand where `wanted` is; parameters of `wanted` are bound."""
     if wanted.name in _PARAMETERS:
-        known = bound.get(wanted.name)
-        if known is None or known.name in OPEN:
-            bound[wanted.name] = found
+        binding = bound.get(wanted.name)
+        if binding is None or binding.name in OPEN:
+            bound[wanted.name] = actual
             return True
-        return fits(known, found)
-    if wanted.name in OPEN or found.name in OPEN:
+        return fits(binding, actual)
+    if wanted.name in OPEN or actual.name in OPEN:
         return True
-    if wanted.name != found.name or len(wanted.parameters) != len(found.parameters):
+    if wanted.name != actual.name or len(wanted.parameters) != len(actual.parameters):
         return False
-    return all(unify(one, other, bound) for one, other in zip(wanted.parameters, found.parameters, strict=True))
+    return all(
+        unify(parameter, other, bound) for parameter, other in zip(wanted.parameters, actual.parameters, strict=True)
+    )
 
 
-def fits(one: CelType, other: CelType) -> bool:
+def fits(cel_type: CelType, other: CelType) -> bool:
     """Return whether values of both types may stand in one place."""
-    return unify(one, other, {})
+    return unify(cel_type, other, {})
 
 
 def substituted(result: CelType, bound: dict[str, CelType]) -> CelType:
     """Return a type with its parameters replaced by what they are bound to; `dyn` for others."""
     if result.name in _PARAMETERS:
         return bound.get(result.name, DYN)
-    return CelType(result.name, tuple(substituted(one, bound) for one in result.parameters))
+    return CelType(result.name, tuple(substituted(parameter, bound) for parameter in result.parameters))
 
 
 def joined(types: Sequence[CelType], is_literal: bool = False) -> CelType:
     """Return the type of one of several values, all of one type. Raises ExpressionTypeError if they differ; in a
     literal list or map, attributes differ from everything else.
     """
-    found = DYN
-    for at, one in enumerate(types):
-        mixed = is_literal and at > 0 and found.name != one.name and bool(OPEN & {found.name, one.name})
-        if mixed or not fits(found, one):
-            raise ExpressionTypeError(f"expected type {found}, not {one}")
-        found = one if found.name in OPEN else found
-    if not is_literal and any(one.name == "any" for one in types):
+    common = DYN
+    for at, cel_type in enumerate(types):
+        mixed = is_literal and at > 0 and common.name != cel_type.name and bool(OPEN & {common.name, cel_type.name})
+        if mixed or not fits(common, cel_type):
+            raise ExpressionTypeError(f"expected type {common}, not {cel_type}")
+        common = cel_type if common.name in OPEN else common
+    if not is_literal and any(cel_type.name == "any" for cel_type in types):
         return CelType("any")
-    return found if len(set(types)) == 1 or all(one.name not in OPEN for one in types) else DYN
+    return common if len(set(types)) == 1 or all(cel_type.name not in OPEN for cel_type in types) else DYN
 
 
 def select(
@@ -357,13 +359,13 @@ def select(
     """
     chosen: list[Overload] = []
     results: set[CelType] = set()
-    for one in overloads:
+    for candidate in overloads:
         bound: dict[str, CelType] = {}
-        if len(one.arguments) == len(arguments) and all(
-            unify(wanted, found, bound) for wanted, found in zip(one.arguments, arguments, strict=True)
+        if len(candidate.arguments) == len(arguments) and all(
+            unify(wanted, actual, bound) for wanted, actual in zip(candidate.arguments, arguments, strict=True)
         ):
-            chosen.append(one)
-            results.add(substituted(one.result, bound))
+            chosen.append(candidate)
+            results.add(substituted(candidate.result, bound))
             if any(FREE in argument.parameters for argument in arguments):
                 break  # which decides what is free
     if not chosen:

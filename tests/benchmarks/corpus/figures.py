@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from tests.benchmarks.corpus.cases import NOW_S, Case
 from tests.certificates import replacement, scale_down, scale_up, whole_plan
 from trimtab.clients.verdicts import going
-from trimtab.planner.decisions.plan import plan
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -40,7 +40,7 @@ of new nodes an hour; unplaced : pods; slack : placeholders with a place; moves 
 
 def figures(case: Case) -> Figures:
     """Plan, and return the figures. Raises AssertionError if a certificate is broken."""
-    answer = plan(planned_snapshot(canonicalize(case.snapshot)).snapshot, case.request, None, Work())
+    answer = plan_devices(planned_snapshot(canonicalize(case.snapshot)), case.request, None, Work()).answer
     broken = list(_offences(case, answer))
     assert not broken, f"{case.name}: {broken[:3]}"
     down, new = answer.scale_down.unneeded, answer.replacement.waves

@@ -9,7 +9,7 @@ from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders import replacement, scale_up
 from tests.certificates import whole_plan
-from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -64,7 +64,7 @@ def test_room_kept_for_a_template_that_claims_devices_is_kept_where_devices_are(
     message = k8s.snapshot_of(*BASE, *nodes, *held, group, spare, buffers.template(of=pods))
     request = plan_pb2.PlanRequest(decisions=(plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP))
     request.now.seconds = scale_up.NOW_S
-    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
+    answer = plan_devices(planned_snapshot(canonicalize(message)), request, None, Work()).answer
     assert whole_plan.offences(message, request.settings, answer, scale_up.NOW_S) == []
     assert [one.node for one in answer.slack.placeholders if one.node] == ["g-1"]
     grown = {one.node_group: one.new_size - one.current_size for one in answer.scale_up.splits}

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders.device_snapshots import (
     DRIVER,
     GPU_CLASS,
+    MIG,
     ClaimRow,
     DeviceWorld,
     claim,
@@ -24,7 +25,8 @@ from tests.builders.snapshots import Cluster, Group, write
 from tests.certificates import cluster as certified
 from tests.certificates import scale_down, scale_up, whole_plan
 from tests.certificates.device_claims import DeviceClaims
-from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.places import destinations
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
@@ -53,7 +55,7 @@ from trimtab.planner.model.values import Owner, PodClaim, PodRequirements
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 UNSCHEDULABLE = 32
 """Flag of a pod that the scheduler could not place."""
@@ -106,12 +108,22 @@ CONTENTS = {
 }
 
 
+PARTITIONED = {
+    "partitions": (1, ("1g", "2g", "4g"), False),
+    "one GPU": (1, tuple(MIG), False),
+    "two GPUs": (2, tuple(MIG), False),
+    "two by size": (2, tuple(MIG), True),
+}
+"""GPUs, sizes of partitions, and whether these are published by size."""
+
+
 def devices_of(kinds: tuple[str, ...], node: str) -> tuple[DeviceSlice, ...]:
     """Return the slices of a node. kinds : of its GPUs, and of its network cards."""
     found: list[DeviceSlice] = []
     for kind, driver in zip(kinds, (DRIVER, NIC), strict=False):
-        if kind == "partitions":
-            found += mig_slices(node, 1, ("1g", "2g", "4g"))
+        if kind in PARTITIONED:
+            gpus, sizes, is_mixed = PARTITIONED[kind]
+            found += mig_slices(node, gpus, sizes, is_mixed=is_mixed)
         elif contents := CONTENTS[kind]:
             one = gpu_slice(node, len(contents), driver=driver)
             found.append(replace(one, devices=replace(one.devices, contents=contents)))
@@ -227,7 +239,7 @@ def cluster_of(drawn: Drawn) -> Cluster:
     allocator = allocator_of(slices, drawn.minor)
     state, pods, claims = AllocatedState(), {}, []
     for at, (wanted, where) in enumerate(drawn.pods):
-        name = f"p{at}"
+        name = f"p{at:02}"
         own = tuple(PodClaim(f"c{number}", "", one, "") for number, one in enumerate(wanted))
         pod = PodRow(uid=f"u{at}", spec=PodRequirements(requests=(("cpu", 100),), claims=own))
         pod, node = pod._replace(owner="web", phase=2), names[where] if where < len(names) else ""
@@ -264,18 +276,77 @@ def is_less(offence: str) -> bool:
     return offence.endswith(MAY_BE_LESS) or offence.startswith("no_place: ")
 
 
+SETTINGS = settings_of({"scaleDown": {"unneededTime": "0s", "utilizationThreshold": 1.0}})
+
+
 def offences(drawn: Drawn) -> list[str]:
     """Return what is wrong with the plan of a cluster."""
-    message = write(cluster_of(drawn))
-    settings = settings_of({"scaleDown": {"unneededTime": "0s", "utilizationThreshold": 1.0}})
-    request = plan_pb2.PlanRequest(decisions=DECISIONS, settings=settings)
-    request.now.seconds = NOW_S
-    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
+    message, answer = planned(drawn)
     return [
-        *scale_up.offences(message, settings, answer.scale_up, NOW_S),
-        *scale_down.offences(message, settings, answer, NOW_S),
-        *whole_plan.offences(message, settings, answer, NOW_S),
+        *scale_up.offences(message, SETTINGS, answer.scale_up, NOW_S),
+        *scale_down.offences(message, SETTINGS, answer, NOW_S),
+        *whole_plan.offences(message, SETTINGS, answer, NOW_S),
     ]
+
+
+def planned(drawn: Drawn) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.PlanResponse]:
+    """Return a cluster and its plan."""
+    message = write(cluster_of(drawn))
+    request = plan_pb2.PlanRequest(decisions=DECISIONS, settings=SETTINGS)
+    request.now.seconds = NOW_S
+    return message, plan_devices(planned_snapshot(canonicalize(message)), request, None, Work()).answer
+
+
+PARTITIONS = st.tuples(st.sampled_from([kind for kind in PARTITIONED if kind != "partitions"]))
+MIXTURES = st.builds(
+    Drawn, st.lists(PARTITIONS, min_size=1, max_size=3), PARTITIONS,
+    st.lists(
+        st.tuples(st.tuples(st.sampled_from([partition(size) for size in MIG])), st.integers(0, 4)),
+        min_size=3, max_size=16,
+    ),
+)  # fmt: skip
+
+
+def refused(drawn: Drawn) -> list[str]:
+    """Return the pods of a plan to which the allocator gives nothing, where they come in the scheduler's order."""
+    message, answer = planned(drawn)
+    plan = scale_up.Plan(message, SETTINGS, answer.scale_up, NOW_S)
+    moves = destinations(answer.scale_down.places)
+    at = {pod.key: node for node, pods in plan.end().on.items() for pod in pods} | moves
+    held = {f"ns/{row.pod}": row.devices or () for row in cluster_of(drawn).devices.claims}
+    out = []
+    for node in sorted(set(at.values())):
+        kinds, name = (drawn.nodes[NAMES.index(node)], node) if node in NAMES else (drawn.new, "new")
+        allocator, state = allocator_of(devices_of(kinds, name), drawn.minor), AllocatedState()
+        here = sorted(key for key, where in at.items() if where == node)
+        coming = [key for key in here if key not in held or key in moves]
+        for key in here:
+            if key not in coming:
+                state.add(held[key])
+        for key in sorted(coming, key=lambda key: (key in moves, key)):
+            wanted = drawn.pods[int(key.removeprefix("ns/p"))][0]
+            outcome = allocator.allocate(DeviceNode(name), allocator.prepare(wanted), state)
+            if isinstance(outcome, DevicesAllocated):
+                state.add_all(outcome.claims)
+            else:
+                out.append(f"{key} on {node}")
+    return out
+
+
+TWO_AND_FOUR = [((partition("2g"),), 1), ((partition("2g"),), 0), ((partition("4g"),), 3)]
+
+
+@example(Drawn([("two by size",)], ("two by size",), TWO_AND_FOUR))
+@given(MIXTURES)
+def test_partitions_of_several_sizes_that_a_plan_mixes_on_a_node_are_given_in_the_schedulers_order(
+    drawn: Drawn,
+) -> None:
+    assert refused(drawn) == []
+
+
+@given(MIXTURES)
+def test_plans_that_mix_partitions_of_several_sizes_are_certified(drawn: Drawn) -> None:
+    assert [one for one in offences(drawn) if not is_less(one)] == []
 
 
 @given(DRAWN)
@@ -299,7 +370,7 @@ def test_the_certificate_allows_a_pod_on_an_empty_node_where_the_allocator_finds
     for at, (wanted, _) in enumerate(drawn.pods):
         for node in NAMES[: len(drawn.nodes)]:
             outcome = allocator.allocate(DeviceNode(node), allocator.prepare(wanted), AllocatedState())
-            is_allowed = not claims.offence([cluster.pods[f"ns/p{at}"]], node)
+            is_allowed = not claims.offence([cluster.pods[f"ns/p{at:02}"]], node)
             if isinstance(outcome, DevicesAllocated):
                 assert is_allowed
             elif isinstance(outcome, DevicesRefused) and not any(map(is_lenient, wanted)):

@@ -12,7 +12,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders import scale_down, scale_up
 from tests.builders.examples import examples
 from tests.certificates import whole_plan
-from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -133,7 +133,7 @@ def test_no_device_that_several_nodes_reach_is_planned_with_twice(seed: int) -> 
     message, left = drawn(seed)
     request = plan_pb2.PlanRequest(decisions=(plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN))
     request.now.seconds = scale_up.NOW_S
-    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
+    answer = plan_devices(planned_snapshot(canonicalize(message)), request, None, Work()).answer
     assert whole_plan.offences(message, request.settings, answer, scale_up.NOW_S) == []
     pods = list(answer.scale_up.places.pods)
     # Pods of one claim have one device.

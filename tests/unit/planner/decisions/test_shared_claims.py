@@ -12,7 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.scale_up import NOW_S
 from tests.certificates import whole_plan
 from trimtab.places import destinations, new_nodes, on_existing
-from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -54,7 +54,7 @@ def answered(message: pb.ClusterSnapshot) -> plan_pb2.PlanResponse:
     request = plan_pb2.PlanRequest(decisions=(plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN))
     request.now.seconds = NOW_S
     request.settings.scale_down.utilization_threshold = 0.9
-    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
+    answer = plan_devices(planned_snapshot(canonicalize(message)), request, None, Work()).answer
     assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
     return answer
 

@@ -1,4 +1,4 @@
-"""Claims that compete without being alike: what fits by amounts is never refused by the allocator, in any order."""
+"""Kinds of claims: how many of one kind a node has is what the allocator gives; kinds that compete add up."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,10 +22,11 @@ from tests.builders.device_snapshots import (
 )
 from tests.builders.examples import examples
 from tests.builders.rows import NodeRow, PodRow
-from tests.builders.snapshots import Cluster, write
+from tests.builders.snapshots import Cluster, Group, write
+from trimtab.planner.decisions.device_plan import plan_devices
 from trimtab.planner.device_amounts.cluster_devices import features_of
 from trimtab.planner.device_amounts.node_pools import NodePoolReader
-from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.device_amounts.planned import NO_LIMITS, MixtureLimits, planned_snapshot
 from trimtab.planner.device_amounts.pod_claims import uses_of_nodes
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
@@ -46,22 +47,26 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.round.round import Work
+from trimtab.planner.snapshot.columns import Snapshot, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 CLASSES = [DeviceClass(GPU_CLASS.name, GPU_CLASS.selectors)]
 NODE = DeviceNode("a")
+UNSCHEDULABLE = 32
+"""Flag of a pod that the scheduler could not place."""
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A node with GPUs, partitions that are in use, and some that pods want, in an order."""
+    """A node with GPUs, partitions that are in use, and those of one size that pods want."""
 
     gpus: int
     is_mixed: bool
     used: list[str]
     left: list[int]
-    wanted: list[str]
+    wanted: str
 
 
 SIZES = st.lists(st.sampled_from(list(MIG)), max_size=14)
@@ -107,21 +112,39 @@ def fitting(snapshot: Snapshot, count: int) -> list[int]:
 
 @given(DRAWN)
 @examples(40)
-def test_partitions_that_fit_by_amounts_are_given_in_their_order(drawn: Partitioned) -> None:
+def test_as_many_claims_of_one_kind_fit_as_the_allocator_gives_beside_what_is_in_use(drawn: Partitioned) -> None:
     slices = mig_slices("a", drawn.gpus, is_mixed=drawn.is_mixed)
     held = placed(slices, [partition(size) for size in drawn.used])
     # Some go again, so that gaps stay.
     held = [one for at, one in enumerate(held) if at not in drawn.left]
-    wanted = [partition(size) for size in drawn.wanted]
-    snapshot = planned_with(slices, wanted, held)
+    snapshot = planned_with(slices, [partition(drawn.wanted)] * 22, held)
     allocator, state = DeviceAllocator(slices, CLASSES), AllocatedState()
     for one in held:
         state.add(one.devices or ())
-    for pod in fitting(snapshot, len(wanted)):
-        assert not spec_of(snapshot, pod).unsupported
-        found = allocator.allocate(NODE, allocator.prepare([wanted[pod]]), state)
-        assert isinstance(found, DevicesAllocated)
-        state.add_all(found.claims)
+    count = 0
+    while True:
+        outcome = allocator.allocate(NODE, allocator.prepare([partition(drawn.wanted)]), state)
+        if not isinstance(outcome, DevicesAllocated):
+            break
+        state.add_all(outcome.claims)
+        count += 1
+    assert len(fitting(snapshot, 22)) == count
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS, MixtureLimits(is_one_kind=True)], ids=["mixed", "one kind a node"])
+def test_claims_of_several_kinds_share_a_node_unless_it_is_for_one_kind(limits: MixtureLimits) -> None:
+    pods = {
+        ("ns", f"p{size}"): PodRow(phase=1, flags=UNSCHEDULABLE, spec=claiming(partition(size)))
+        for size in ("1g", "2g", "3g")
+    }
+    new = [TemplateSlice(one.driver, "", one.devices, one.counter_sets, False) for one in mig_slices("new", 1)]
+    groups = {"g": Group(max_size=9, target_size=0, template=NodeRow())}
+    declared = replace(world(minor=36), templates=(("g", tuple(new)),))
+    sent = canonicalize(write(Cluster(pods=pods, groups=groups, devices=declared)))
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP])
+    planned = plan_devices(planned_snapshot(sent, limits=limits), request, None, Work())
+    (split,) = planned.answer.scale_up.splits
+    assert split.new_size == (3 if limits.is_one_kind else 1)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +190,7 @@ def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
         is_planned = all(free[name] >= amount for name, amount in asked.items())
         assert is_planned <= is_possible
         totals.update(possible=is_possible, planned=is_planned)
-    assert totals["planned"] >= 0.8 * totals["possible"], totals
+    assert totals["planned"] >= 0.9 * totals["possible"], totals
 
 
 PAIR = DeviceClaim(

@@ -30,6 +30,11 @@ TOP_LEVEL = {
     "tests",
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "core", "base", "misc", "tools"}
+NAMES_OF_NOTHING = {
+    *("one", "ones", "these", "those", "most", "found", "made", "given", "left"),
+    *("known", "kept", "asked", "told", "named", "taken", "seen"),
+}
+"""They say what was done to a value or that there is one, and not what it is."""
 MODULE_LINES, FUNCTION_LINES = 500, 80
 SIGNALS_PACKAGE = "trimtab.common.kubernetes.signals"
 """The registry of keys, which every package reads."""
@@ -91,14 +96,15 @@ class Function(NamedTuple):
 
 
 class Module(NamedTuple):
-    """The checked parts of a file: whether it has a docstring, functions, and classes, imports and texts with their
-    lines. Texts are constants that are no docstrings, also those inside of f-strings."""
+    """The checked parts of a file: whether it has a docstring, functions, and classes, imports, texts and names of
+    variables with their lines. Texts are constants that are no docstrings, also those inside of f-strings."""
 
     has_docstring: bool
     functions: tuple[Function, ...]
     classes: tuple[tuple[int, str], ...]
     imports: tuple[tuple[int, str], ...]
     texts: tuple[tuple[int, str], ...]
+    names: tuple[tuple[int, str], ...]
 
 
 @cache
@@ -112,7 +118,10 @@ def module(path: Path) -> Module:
     alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in alone)
     texts = tuple((node.lineno, node.value) for node in constants if isinstance(node.value, str))
-    return Module(bool(ast.get_docstring(tree)), functions, classes, imports, texts)
+    stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    names = tuple((node.lineno, node.id) for node in stored)
+    names += tuple((node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg))
+    return Module(bool(ast.get_docstring(tree)), functions, classes, imports, texts, names)
 
 
 def function_of(node: FunctionNode, path: Path) -> Function:
@@ -226,6 +235,17 @@ def test_no_class_name_is_defined_twice_in_the_sources() -> None:
             places.setdefault(name.lstrip("_"), []).append(f"{name_of(path)}:{line}")
     double = {name: found for name, found in places.items() if len(found) > 1}
     no_offences([f"{name}: {', '.join(double[name])}" for name in sorted(double)])
+
+
+def test_no_value_of_the_planner_is_named_by_a_pronoun_or_participle() -> None:
+    no_offences(
+        [
+            f"{name_of(path)}:{line}: {name}"
+            for path in python_files("planner")
+            for line, name in module(path).names
+            if name in NAMES_OF_NOTHING
+        ]
+    )
 
 
 def test_every_module_has_a_docstring() -> None:

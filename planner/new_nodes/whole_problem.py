@@ -187,7 +187,7 @@ def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, w
     zone_most, alone = _limits_alone(room, problem, bounds.classes, waiting)
     problem = problem._replace(zone_most=zone_most)
     by_counters = node_limits(state.counters, bounds.classes)
-    limits = [*(_ClassLimit(limit.rows, limit.most) for limit in by_counters if limit.over == EACH_NODE), *alone]
+    limits = [*(_ClassLimit(limit.rows, limit.max_pods) for limit in by_counters if limit.over == EACH_NODE), *alone]
     spread = [limit for limit in by_counters if limit.over != EACH_NODE]
     limits += _spread(problem, spread, _least_nodes(problem, limits))
     return _with_limits(problem, limits)

@@ -84,12 +84,13 @@ EACH_NODE: Final = -1
 class NodeLimit(NamedTuple):
     """How many pods of some classes a node takes together.
 
-    rows : positions of the classes among those asked for, ascending; most : pods on a node; over : EACH_NODE, or the
-    number of nodes that count now: `most` is then what a node may have more than the emptiest of these and of new ones.
+    rows : positions of the classes among those asked for, ascending; max_pods : on a node; over : EACH_NODE, or the
+    number of nodes that count now: `max_pods` is then what a node may have more than the emptiest of these and of new
+    ones.
     """
 
     rows: tuple[int, ...]
-    most: int
+    max_pods: int
     over: int = EACH_NODE
 
 

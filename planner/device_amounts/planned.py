@@ -368,7 +368,7 @@ class _Planner:
         count_of = {}
         for key, kind in listed.kinds.items():
             if kind not in facts.known_counts:
-                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features.version)
+                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features)
             count_of[key] = facts.known_counts[kind]
         new_nodes = [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))]
         return CompetingClaims(listed, count_of, new_nodes)

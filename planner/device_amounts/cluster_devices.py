@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.devices.model import (
+    LATEST_MINOR,
     AllocatedDevice,
     DeviceClass,
     DeviceFeatures,
@@ -35,8 +36,6 @@ from trimtab.planner.snapshot.columns import (
     TemplateSlice,
 )
 
-LATEST_MINOR: Final = 37
-"""The newest version of Kubernetes whose allocator is known, 1.37."""
 _SLICE_BYTES: Final = 700
 _GATES: Final = {
     "DRAAdminAccess": ("admin_access", 34),
@@ -59,7 +58,7 @@ def features_of(devices: DeviceColumns) -> DeviceFeatures:
 
 
 def _minor(devices: DeviceColumns) -> int:
-    return min(devices.kubernetes_minor or LATEST_MINOR, LATEST_MINOR)
+    return devices.kubernetes_minor or LATEST_MINOR
 
 
 def _is_on(devices: DeviceColumns, gate: str, first: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
 from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.device_amounts.pod_claims import DeviceFilter, LayoutNode, NodeUse, PodClaims
-from trimtab.planner.devices.model import behavior_of
+from trimtab.planner.devices.model import DeviceFeatures
 
 MOST_CLAIMS: Final = 512
 """Claims of one kind that are counted on a node: more than pods fit on any node."""
@@ -65,9 +65,9 @@ class _LinkedDevices:
 class KindCounts:
     """The counts of a kind, by layout and what is in use; each is found once."""
 
-    def __init__(self, kind: ClaimKind, eligible: EligibleByFilter, pools: NodePools, version: int) -> None:
+    def __init__(self, kind: ClaimKind, eligible: EligibleByFilter, pools: NodePools, features: DeviceFeatures) -> None:
         self.kind = kind
-        self._eligible, self._pools, self._version = eligible, pools, version
+        self._eligible, self._pools, self._features = eligible, pools, features
         self._counts: dict[tuple[int, NodeUse], int] = {}
         self._by_content: dict[object, _LinkedDevices] = {}
         self._parts: dict[int, list[tuple[_LinkedDevices, list[tuple[int, int]]]]] = {}
@@ -94,7 +94,7 @@ class KindCounts:
     def _count_devices(self, layout: int, use: NodeUse, device_filter: DeviceFilter) -> int:
         pools = [(pool, self._pools.tables[pool.table]) for pool in self._pools.layouts[layout]]
         consuming = {pool.driver for pool, table in pools if table.consumes_counters}
-        if len(consuming) > 1 and not behavior_of(self._version).separates_pools:
+        if len(consuming) > 1 and not self._features.behavior.separates_pools:
             # Up to 1.36, counters of pools with one name are mixed up.
             return 0
         used = [0] * len(pools)

@@ -36,8 +36,7 @@ from trimtab.planner.device_amounts.pod_claims import (
     uses_of_nodes,
 )
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
-from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
-from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
+from trimtab.planner.device_amounts.shared_claims import NONE_LEFT, OwnSpecs, ReachedDevices, with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, ONE_KIND, Owner, PodClaim, PodGroup, PodRequirements
@@ -164,13 +163,10 @@ class _Planner:
         every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
         facts = self._facts(every)
         if self._is_together and facts.pools.reached:
-            reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
-            unshared_claims = reached.unshared_claims(own, self._demand_of)
-            if unshared_claims:
-                own = self._own = with_own_claims(sent, unshared_claims=unshared_claims)
-                every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
-            own = reached.planned_specs(own, self._demand_of)
-            self._reached = (NONE_LEFT,) if own is not self._own else ()
+            reached = ReachedDevices(sent, facts, self._demand_of)
+            own = self._own = with_own_claims(sent, reached=reached)
+            every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
+            self._reached = (NONE_LEFT,) if reached.is_used else ()
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
         specs, spec_of = distinct_specs([self._spec(spec, facts) for spec in asking(own.specs)], own.spec)
@@ -372,7 +368,7 @@ class _Planner:
         count_of = {}
         for key, kind in listed.kinds.items():
             if kind not in facts.known_counts:
-                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features.version)
+                facts.known_counts[kind] = KindCounts(kind, facts.eligible, facts.pools, facts.features)
             count_of[key] = facts.known_counts[kind]
         new_nodes = [partial(facts.new_node, self._sent, layout) for layout in range(len(facts.pools.layouts))]
         return CompetingClaims(listed, count_of, new_nodes)

@@ -1,28 +1,37 @@
-"""Claims that pods may share, as they concern each pod.
+"""Claims that are not of one pod on one node: those that pods share, and those for devices that several nodes reach.
 
-A claim with one user is as its own: when that pod is deleted, nobody uses the claim, and the next pod gets it with new
-devices. Any other claim that is allocated keeps its devices, so that its users go where these can be reached and take
-nothing more. Where its users can be planned together, because none has a place or all are on one node, a claim gets
-devices once for all of them (`together`), unless these are ones that several nodes reach: then its users need not be
-on one node (`reached_devices`). Any other claim of several users without devices stays shared.
+One rule holds for all of them: once a claim has devices, its pods go where these can be reached, and take nothing more;
+a claim that has none gets them with the first of its pods. Which pod is first is the scheduler's order: by priority,
+then age. A claim with one user is as its own: when that pod is deleted, nobody uses the claim, and the next pod gets it
+with new devices. Any other claim that is allocated keeps its devices.
 
-Of pods together, one leads: it requests what all of them need, devices included, and the others request nothing and go
-where it is. So all of them find room on one node, or none does, as all others have to go where the devices are that the
-first pod gets. Pods that are all on one node keep none of the devices when all of them leave, and are moved in the same
-way. Pods that wait and pods that have a place are not planned together, nor are pods of different priorities or
-schedulers, pods with required affinity, and pods of DaemonSets. O(users of shared claims), microseconds each.
+Devices of one node are amounts of it, so where a claim gets some is known when its first pod has a node. That pod leads
+those with which it shares claims: it requests what all of them need, devices included, and the others request nothing
+and go where it is. So all of them find room on one node, or none does. Pods that are all on one node keep none of the
+devices when all of them leave, and are moved in the same way. Pods that wait and pods that have a place are not planned
+together, nor are pods of different priorities or schedulers, pods with required affinity, and pods of DaemonSets: what
+they share stays shared.
+
+Devices that several nodes reach (`ReachedDevices`) are no amount of any node, and are given away before nodes are
+chosen. O(users of such claims + results), microseconds each.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.cluster_devices import named_claims
+from trimtab.planner.device_amounts.cluster_devices import allocated_devices, named_claims, node_of
+from trimtab.planner.device_amounts.device_facts import DeviceFacts
 from trimtab.planner.device_amounts.groups import linked_sets
+from trimtab.planner.device_amounts.node_pools import DriverTable
+from trimtab.planner.device_amounts.pod_claims import ClaimDemand, DeviceFilter
+from trimtab.planner.devices.model import DeviceClaim, DeviceId, NodeSelection
+from trimtab.planner.devices.pools import reaches
 from trimtab.planner.model.values import (
+    DEVICE_RESOURCE,
     FOLLOWS,
     LEADS,
     ExtendedDeviceRequest,
@@ -39,13 +48,14 @@ from trimtab.planner.snapshot.columns import (
     FLAG_GATED,
     FLAG_MIRROR,
     NO_NODE,
+    Bool,
     Int32,
     Snapshot,
 )
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-ClaimKey = tuple[str, str]
-"""Namespace and name of a claim that pods share."""
+NONE_LEFT: Final = f"{DEVICE_RESOURCE}reached"
+"""The resource that no node has, requested by pods for which no device that several nodes reach is left."""
 
 
 class OwnSpecs(NamedTuple):
@@ -56,72 +66,120 @@ class OwnSpecs(NamedTuple):
     spec: Int32
     leader_of: Mapping[PodRequirements, PodRequirements]
 
+    def changed(self, spec_by_row: Mapping[int, PodRequirements]) -> "OwnSpecs":
+        """Return the specs with others for some pods."""
+        number: dict[PodRequirements, int] = {}
+        column = self.spec.copy()
+        for row, spec in spec_by_row.items():
+            if spec != self.specs[column[row]]:
+                column[row] = number.setdefault(spec, len(self.specs) + len(number))
+        return self._replace(specs=(*self.specs, *number), spec=column)
+
 
 def with_own_claims(
-    snapshot: Snapshot, *, is_together: bool = True, unshared_claims: Collection[str] = frozenset()
+    snapshot: Snapshot, *, is_together: bool = True, reached: "ReachedDevices | None" = None
 ) -> OwnSpecs:
-    """Return the specs of pods, with what shared claims are for them. O(P) if some spec shares a
-    claim, and microseconds for each such pod. is_together : pods that share a claim without devices are planned
-    together where they can be; unshared_claims : claims for which they need not be, as "namespace/name"."""
-    pods, specs = snapshot.pods, list(snapshot.specs)
-    sharing = [at for at, spec in enumerate(specs) if any(claim.shared for claim in spec.claims)]
-    if not sharing:
-        return OwnSpecs(snapshot.specs, pods.spec, {})
-    rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
-    shared = _SharedClaims(snapshot, rows, unshared_claims)
-    sets = shared.pods_together() if is_together else []
-    together = {key for pod_set in sets for key in pod_set.claims}
-    spec_by_row = {row: shared.with_own_claims(row, together, is_together=is_together) for row in rows}
-    leader_of: dict[PodRequirements, PodRequirements] = {}
-    for pod_set in sets:
-        spec_by_row |= shared.specs_together(spec_by_row, pod_set)
-        leader_of |= {spec_by_row[row]: spec_by_row[pod_set.rows[0]] for row in pod_set.rows[1:]}
-    number: dict[PodRequirements, int] = {}
-    column = pods.spec.copy()
-    for row, spec in spec_by_row.items():
-        if spec != specs[pods.spec[row]]:
-            column[row] = number.setdefault(spec, len(specs) + len(number))
-    # What pods that have ended asked for competes with nobody.
-    for at in set(sharing) - set(column[rows].tolist()):
-        specs[at] = specs[at]._replace(claims=())
-    return OwnSpecs((*specs, *number), column, leader_of)
+    """Return the specs of pods, with what claims that are not of one pod and node are for each of them. O(P) if some
+    spec has such claims. is_together : pods that share a claim without devices are planned together where they can be;
+    reached : the devices that several nodes reach, if they are to be given away."""
+    pods, own = snapshot.pods, OwnSpecs(snapshot.specs, snapshot.pods.spec, {})
+    sharing = [at for at, spec in enumerate(own.specs) if any(claim.shared for claim in spec.claims)]
+    together: list[_PodsTogether] = []
+    if sharing:
+        rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
+        shared = _SharedClaims(snapshot, rows)
+        sets = shared.pods_together() if is_together else []
+        claims_of = {row: pod_set.claims for pod_set in sets for row in pod_set.rows}
+        spec_by_row = {row: shared.own_spec(row, claims_of.get(row, {})) for row in rows}
+        together = [of for of in sets if reached is None or not all(map(reached.counts, of.claims.values()))]
+        for pod_set in together:
+            spec_by_row |= _specs_together(spec_by_row, pod_set)
+        own = own.changed(spec_by_row)
+        # What pods that have ended asked for competes with nobody.
+        ended = set(sharing) - set(own.spec[rows].tolist())
+        specs = [spec._replace(claims=()) if at in ended else spec for at, spec in enumerate(own.specs)]
+        own = own._replace(specs=tuple(specs))
+    if reached is not None:
+        own = own.changed(reached.planned_specs(own))
+    spec_of = [[own.specs[at] for at in own.spec[pod_set.rows].tolist()] for pod_set in together]
+    return own._replace(leader_of={spec: leader for leader, *others in spec_of for spec in others})
+
+
+def _is_movable(snapshot: Snapshot) -> Bool:
+    """Return which pods may get a node, or another one. bool[P]."""
+    pods = snapshot.pods
+    movable: Bool = ~pods.is_terminal() & (pods.deletion_s == 0)
+    movable &= (pods.flags & (FLAG_DAEMON | FLAG_GATED | FLAG_MIRROR)) == 0
+    return movable
+
+
+def _in_order(snapshot: Snapshot, rows: Iterable[int]) -> list[int]:
+    """Return pods in the order in which the scheduler looks at them."""
+    pods, specs = snapshot.pods, snapshot.specs
+    return sorted(rows, key=lambda row: (-specs[pods.spec[row]].priority, int(pods.created_s[row]), row))
 
 
 class _PodsTogether(NamedTuple):
-    """rows : of the pods, the first leads; claims : that they share."""
+    """rows : of the pods, the first leads; claims : what they share, by "namespace/name"."""
 
     rows: Sequence[int]
-    claims: Sequence[ClaimKey]
+    claims: Mapping[str, PodClaim]
+
+
+def _specs_together(specs: Mapping[int, PodRequirements], pod_set: _PodsTogether) -> dict[int, PodRequirements]:
+    """Return the specs of pods that are planned together. specs : theirs, by row."""
+    amounts: Counter[str] = Counter()
+    extended: list[ExtendedDeviceRequest] = []
+    own: list[PodClaim] = []
+    out = {}
+    for row in pod_set.rows:
+        spec = specs[row]
+        amounts.update(dict(spec.requests))
+        extended += spec.extended_device_requests
+        own += [claim for claim in spec.claims if claim.shared not in pod_set.claims and claim.nodes is None]
+        names = {claim.shared for claim in spec.claims} & pod_set.claims.keys()
+        marks = [pod_set.claims[name]._replace(together=FOLLOWS) for name in sorted(names)]
+        with_devices = [claim for claim in spec.claims if claim.nodes is not None]
+        out[row] = spec._replace(requests=(), claims=(*marks, *with_devices), extended_device_requests=())
+    first = pod_set.rows[0]
+    marks = [claim._replace(together=LEADS) for _, claim in sorted(pod_set.claims.items())]
+    with_devices = [claim for claim in specs[first].claims if claim.nodes is not None]
+    out[first] = specs[first]._replace(
+        requests=tuple(sorted(amounts.items())),
+        claims=(*marks, *own, *with_devices),
+        extended_device_requests=tuple(extended),
+    )
+    return out
 
 
 class _SharedClaims:
-    """The claims that some pods share, which are given by their rows."""
+    """The claims that some pods share, which are given by their rows. Keys are "namespace/name"."""
 
-    def __init__(self, snapshot: Snapshot, rows: Sequence[int], unshared_claims: Collection[str]) -> None:
-        self._snapshot, self._unshared = snapshot, unshared_claims
-        self._claims, self._row = snapshot.devices.claims, named_claims(snapshot.devices)
-        self._users: dict[ClaimKey, list[int]] = {}
-        self._named: dict[ClaimKey, PodClaim] = {}
+    def __init__(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
+        self._snapshot, self._claims = snapshot, snapshot.devices.claims
+        self._row = {"/".join(key): row for key, row in named_claims(snapshot.devices).items()}
+        self._users: dict[str, list[int]] = {}
+        self._named: dict[str, PodClaim] = {}
         for row in rows:
             for claim in self._spec(row).claims:
-                key = self._namespace(row), claim.shared
+                key = self._key(row, claim)
                 if claim.shared and row not in self._users.setdefault(key, []):
                     self._named.setdefault(key, claim)
                     self._users[key].append(row)
 
     @cached_property
-    def _wanted(self) -> dict[ClaimKey, Hashable]:
-        """What claims ask for that their users may get devices for together, as they have none or leave together."""
-        spec_of = {}
+    def _wanted(self) -> dict[str, PodClaim]:
+        """The claims that their users may get devices for together, as they have none or leave together."""
+        wanted = {}
         for key, users in self._users.items():
-            nodes = {int(node) for node in self._snapshot.pods.node[users]}
-            if len(users) > 1 and len(nodes) == 1 and not self._named[key].problem:
+            nodes, claim = set(self._snapshot.pods.node[users].tolist()), self._named[key]
+            if len(users) > 1 and len(nodes) == 1 and not claim.problem:
                 spec = self._wanted_on(key, nodes.pop())
                 if spec is not None:
-                    spec_of[key] = spec
-        return spec_of
+                    wanted[key] = PodClaim(claim.shared, key, spec, "")
+        return wanted
 
-    def _wanted_on(self, key: ClaimKey, node: int) -> Hashable | None:
+    def _wanted_on(self, key: str, node: int) -> Hashable | None:
         """Return what a claim asks for, None = its users may not get devices together. node : where all of them are."""
         row = self._row.get(key, -1)
         if row < 0:
@@ -135,28 +193,26 @@ class _SharedClaims:
         return self._spec_of(row) if is_free and not flags & (BEING_DELETED | BINDING_FAILED) else None
 
     def pods_together(self) -> list[_PodsTogether]:
-        """Return the pods that are planned together: they share claims with each other, directly or through others."""
-        keys = sorted(key for key in self._wanted if "/".join(key) not in self._unshared)
+        """Return the pods that get devices together: they share claims, directly or through others."""
+        keys = sorted(self._wanted)
         links = ((row, self._users[key][0]) for key in keys for row in self._users[key][1:])
         sets = linked_sets(sorted({row for key in keys for row in self._users[key]}), links)
         set_of = {row: at for at, rows in enumerate(sets) for row in rows}
-        claims: list[list[ClaimKey]] = [[] for _ in sets]
+        claims: list[dict[str, PodClaim]] = [{} for _ in sets]
         for key in keys:
-            claims[set_of[self._users[key][0]]].append(key)
+            claims[set_of[self._users[key][0]]][key] = self._wanted[key]
         pod_sets = [_PodsTogether(self._members(rows), of) for rows, of in zip(sets, claims, strict=True)]
         return [pod_set for pod_set in pod_sets if pod_set.rows]
 
     def _members(self, rows: Sequence[int]) -> Sequence[int]:
         """Return those of pods that share claims which are planned together, the leader first, none if they cannot
-        be."""
+        be. rows : all are on one node, or on none."""
         pods = self._snapshot.pods
-        left_out = {row for row in rows if pods.deletion_s[row] or pods.flags[row] & FLAG_GATED}
-        is_placed = pods.node[rows[0]] != NO_NODE
-        if len(set(pods.node[rows].tolist())) > 1 or (left_out and is_placed):
+        members = [row for row in rows if self._is_movable[row]]
+        if len(members) < len(rows) and pods.node[rows[0]] != NO_NODE:
             return ()
-        if any(pods.flags[row] & (FLAG_DAEMON | FLAG_MIRROR) for row in rows):
+        if (pods.flags[rows] & (FLAG_DAEMON | FLAG_MIRROR)).any():
             return ()
-        members = [row for row in rows if row not in left_out]
         specs = [self._spec(row) for row in members]
         alike = {
             (spec.priority, spec.scheduler_name, spec.scale_up_delay_s, spec.ignored_by_slack, spec.never_preempts)
@@ -164,72 +220,38 @@ class _SharedClaims:
         }
         if len(alike) != 1 or any(spec.pod_affinity for spec in specs):
             return ()
-        return sorted(members, key=lambda row: (int(pods.created_s[row]), row))
+        return _in_order(self._snapshot, members)
 
-    def specs_together(
-        self, specs: Mapping[int, PodRequirements], pod_set: _PodsTogether
-    ) -> dict[int, PodRequirements]:
-        """Return the specs of pods that are planned together. specs : theirs, by row."""
-        namespace = pod_set.claims[0][0]
-        names = sorted(name for _, name in pod_set.claims)
+    @cached_property
+    def _is_movable(self) -> Bool:
+        return _is_movable(self._snapshot)
 
-        def mark(name: str, together: int) -> PodClaim:
-            return PodClaim(name, f"{namespace}/{name}", self._wanted[namespace, name], "", None, together)
+    def own_spec(self, row: int, wanted: Mapping[str, PodClaim]) -> PodRequirements:
+        """Return the spec of a pod with what its claims are for it. wanted : those that it gets with others."""
+        claims = []
+        for claim in self._spec(row).claims:
+            key = self._key(row, claim)
+            claims.append(wanted.get(key) or self._as_own(claim, key, row) if claim.shared else claim)
+        return self._spec(row)._replace(claims=tuple(claims))
 
-        amounts: Counter[str] = Counter()
-        extended: list[ExtendedDeviceRequest] = []
-        own: list[PodClaim] = []
-        out = {}
-        for row in pod_set.rows:
-            spec = specs[row]
-            amounts.update(dict(spec.requests))
-            extended += spec.extended_device_requests
-            rest = [claim for claim in spec.claims if claim.shared not in names]
-            own += [claim for claim in rest if claim.nodes is None]
-            marks = [mark(claim.shared, FOLLOWS) for claim in spec.claims if claim.shared in names]
-            with_devices = [claim for claim in rest if claim.nodes is not None]
-            out[row] = spec._replace(requests=(), claims=(*marks, *with_devices), extended_device_requests=())
-        first = pod_set.rows[0]
-        with_devices = [claim for claim in out[first].claims if not claim.together]
-        out[first] = specs[first]._replace(
-            requests=tuple(sorted(amounts.items())),
-            claims=(*(mark(name, LEADS) for name in names), *own, *with_devices),
-            extended_device_requests=tuple(extended),
-        )
-        return out
-
-    def with_own_claims(self, row: int, together: Collection[ClaimKey], *, is_together: bool) -> PodRequirements:
-        """Return the spec of a pod with what its claims are for it alone. kept : claims that stay as they are;
-        is_together : those that need not be planned together keep what they ask for."""
-        spec, claims = self._spec(row), []
-        for claim in spec.claims:
-            key = self._namespace(row), claim.shared
-            if claim.shared and key not in together:
-                if is_together and "/".join(key) in self._unshared and key in self._wanted:
-                    claims.append(claim._replace(shared="/".join(key), spec=self._wanted[key]))
-                else:
-                    claims.append(self._as_own(claim, key, is_placed=bool(self._snapshot.pods.node[row] >= 0)))
-            else:
-                claims.append(claim)
-        return spec._replace(claims=tuple(claims))
-
-    def _as_own(self, claim: PodClaim, key: ClaimKey, *, is_placed: bool) -> PodClaim:
+    def _as_own(self, claim: PodClaim, key: str, user: int) -> PodClaim:
         """Return a claim as that of its only user if it is so."""
         row, is_shared = self._row.get(key, -1), len(self._users[key]) > 1
         if row < 0:
             if claim.spec is None and not claim.problem:
-                return claim._replace(problem=f"ResourceClaim {'/'.join(key)} does not exist")
-            return claim if is_shared or claim.spec is None else claim._replace(shared="")
+                return claim._replace(problem=f"ResourceClaim {key} does not exist")
+            return claim._replace(shared=key if is_shared or claim.spec is None else "")
         flags = int(self._claims.flags[row])
         if flags & BEING_DELETED:
             return claim._replace(problem=f"ResourceClaim {claim.shared} is being deleted")
         if flags & BINDING_FAILED:
             return claim._replace(problem=f"the devices of ResourceClaim {claim.shared} could not be bound")
+        is_placed = self._snapshot.pods.node[user] >= 0
         if flags & ALLOCATED and (is_shared or not is_placed or self._has_other_consumers(key, row)):
             return claim._replace(shared="", spec=None, nodes=self._nodes(row))
-        return claim if is_shared else claim._replace(shared="", spec=self._spec_of(row))
+        return claim._replace(shared=key) if is_shared else claim._replace(shared="", spec=self._spec_of(row))
 
-    def _has_other_consumers(self, key: ClaimKey, row: int) -> bool:
+    def _has_other_consumers(self, key: str, row: int) -> bool:
         """Return whether a claim is reserved for others than its users."""
         first, last = np.searchsorted(self._claims.consumer_claim, [row, row + 1]).tolist()
         name = self._snapshot.pods.name
@@ -251,6 +273,131 @@ class _SharedClaims:
         spec: PodRequirements = self._snapshot.specs[self._snapshot.pods.spec[row]]
         return spec
 
-    def _namespace(self, row: int) -> str:
-        namespace: str = self._snapshot.strings[self._snapshot.pods.namespace[row]]
-        return namespace
+    def _key(self, row: int, claim: PodClaim) -> str:
+        return f"{self._snapshot.strings[self._snapshot.pods.namespace[row]]}/{claim.shared}"
+
+
+class _ReachedGroup(NamedTuple):
+    """Devices that may stand for each other."""
+
+    devices: Mapping[NodeSelection, frozenset[DeviceId]]
+    """By the nodes that reach them."""
+    place: Sequence[NodeSelection | None]
+    """The one of these that each node is in, by row."""
+
+
+class ReachedDevices:
+    """The devices of a cluster that several nodes reach: who keeps one, and who gets one of those that are left.
+
+    A pod that holds some gives them up when it goes and finds as many again where the same pools are reached. Pods that
+    wait get theirs, in their order, from the pools of which most is left, or where other claims of theirs have devices,
+    and then may go wherever these are reached, new nodes included; for the others no device is left anywhere. So no
+    device is counted twice, whatever nodes are chosen.
+
+    Planned are requests of exact numbers without constraints for devices that are given away whole, if all that compete
+    may get the same devices, only from pools with one node selection each, and no node reaches two of these selections.
+    demand_of : reads a claim.
+    """
+
+    def __init__(self, sent: Snapshot, facts: DeviceFacts, demand_of: Callable[[DeviceClaim], ClaimDemand]) -> None:
+        self._sent, self._facts, self._demand_of = sent, facts, demand_of
+        filters: dict[int, list[DeviceFilter]] = {}
+        for device_filter, number in facts.group_of.items():
+            filters.setdefault(number, []).append(device_filter)
+        groups = {number: self._group(of) for number, of in filters.items()}
+        self._groups = {number: group for number, group in groups.items() if group is not None}
+        self._left: Counter[tuple[int, NodeSelection]] = Counter()
+        self._given: dict[str, tuple[PodClaim, ...]] = {}
+        self.is_used = False
+        """Some pods want such devices."""
+
+    def _group(self, filters: Collection[DeviceFilter]) -> _ReachedGroup | None:
+        """Return the devices of filters that compete, None if they cannot be planned here."""
+        devices: dict[NodeSelection, set[DeviceId]] = {}
+        pools, known = self._facts.pools, set[DriverTable]()
+        for id, place in pools.reached.items():
+            if place is None:
+                continue
+            table, nodes = place
+            known.add(table)
+            answers = {self._facts.eligible.of(device_filter, table) for device_filter in filters}
+            if len(answers) > 1 or not all(answer.is_plain and not answer.problem for answer in answers):
+                return None
+            names, bits = pools.tables[table.table].names, next(iter(answers)).bits
+            if bits:
+                ids = [DeviceId(*id, name) for at, name in enumerate(names) if bits >> at & 1]
+                devices.setdefault(nodes, set()).update(ids)
+        others = {pool for layout in pools.layouts for pool in layout} | (pools.shared - known)
+        if not devices or any(self._facts.eligible.of(of, pool).bits for of in filters for pool in others):
+            return None
+        places: list[NodeSelection | None] = []
+        for row in range(len(self._sent.nodes.name)):
+            node = node_of(self._sent, row)
+            labels = dict(node.labels)
+            here = [nodes for nodes in devices if reaches(nodes, node, labels)]
+            if len(here) > 1:
+                return None
+            places.append(here[0] if here else None)
+        return _ReachedGroup({nodes: frozenset(of) for nodes, of in devices.items()}, places)
+
+    def counts(self, claim: PodClaim) -> Counter[int]:
+        """Return how many devices of each group a claim asks for, none if it cannot be planned here."""
+        counts: Counter[int] = Counter()
+        if isinstance(claim.spec, DeviceClaim) and not claim.problem and not claim.together:
+            # Empty where a claim asks for more than a number.
+            for device_filter, count in self._demand_of(claim.spec).counts:
+                counts[self._facts.group_of.get(device_filter, -1)] += count
+        return counts if counts.keys() <= self._groups.keys() else Counter()
+
+    def planned_specs(self, own: OwnSpecs) -> dict[int, PodRequirements]:
+        """Return what such claims are for pods, by row."""
+        pods, groups = self._sent.pods, self._groups
+        counts_of = [[self.counts(claim) for claim in spec.claims] for spec in own.specs] if groups else []
+        wanted = [sum(counts, Counter[int]()) for counts in counts_of]
+        here = np.isin(own.spec, [at for at, counts in enumerate(wanted) if counts]) & _is_movable(self._sent)
+        placed, rows = Counter[tuple[int, NodeSelection | None]](), []
+        for row in np.flatnonzero(here).tolist():
+            counts, node = wanted[own.spec[row]], int(pods.node[row])
+            places = {number: groups[number].place[node] if node >= 0 else None for number in counts}
+            if node == NO_NODE or None not in places.values():
+                rows.append(row)
+                placed.update({(number, places[number]): count for number, count in counts.items()})
+        # Devices in use are those of pods that have a place, or others.
+        used = {result.device for _, result in allocated_devices(self._sent.devices) if not result.admin_access}
+        for number, group in groups.items() if rows else ():
+            for nodes, of in group.devices.items():
+                self._left[number, nodes] = len(of) - max(len(of & used), placed[number, nodes])
+        self.is_used = bool(rows)
+        planned = {}
+        for row in _in_order(self._sent, rows):
+            at = own.spec[row]
+            planned[row] = self._planned(own.specs[at], counts_of[at], int(pods.node[row]))
+        return planned
+
+    def _planned(self, spec: PodRequirements, counts_of: Sequence[Counter[int]], node: int) -> PodRequirements:
+        """Return the spec of a pod; take what it gets from what is left. counts_of : its claims' in their order."""
+        others = [claim for claim, counts in zip(spec.claims, counts_of, strict=True) if not counts]
+        asking = [(claim, counts) for claim, counts in zip(spec.claims, counts_of, strict=True) if counts]
+        served = [of_first for claim, _ in asking for of_first in self._given.get(claim.shared, ())]
+        asking = [(claim, counts) for claim, counts in asking if claim.shared not in self._given]
+        wanted = sum((counts for _, counts in asking), Counter[int]())
+        # Devices beside those that a claim of the pod has already are of the same nodes.
+        selectors = {claim.nodes for claim in (*others, *served) if claim.nodes is not None}
+        places = {number: self._place(number, node, selectors) for number in wanted}
+        if node == NO_NODE:
+            if any(self._left[number, places[number]] < count for number, count in wanted.items()):
+                return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=tuple(others))
+            self._left.subtract({(number, places[number]): count for number, count in wanted.items()})
+        for claim, counts in asking:
+            nodes = sorted({places[number].selector for number in counts}, key=repr)
+            of_claim = tuple([PodClaim(claim.name, "", None, "", selector) for selector in nodes])
+            if claim.shared:
+                self._given[claim.shared] = of_claim
+            served += of_claim
+        return spec._replace(claims=(*others, *served))
+
+    def _place(self, number: int, node: int, selectors: Collection[tuple[NodeAffinityTerm, ...]]) -> NodeSelection:
+        """Return where a pod gets devices of a group. node : the pod's; selectors : where other devices of it are."""
+        group = self._groups[number]
+        at = group.place[node] if node >= 0 else next((of for of in group.devices if of.selector in selectors), None)
+        return at or max(group.devices, key=lambda nodes: (self._left[number, nodes], repr(nodes)))

@@ -102,7 +102,7 @@ def _violates(amount: int, policy: CapacityPolicy | None, features: DeviceFeatur
 def _unit(valid: CapacityRange, features: DeviceFeatures) -> int:
     """Return the unit of the arithmetic: whole units, and from 1.37 on thousandths where all bounds have them."""
     bounds = [bound for bound in (valid.min_nano, valid.max_nano, valid.step_nano) if bound is not None]
-    in_milli = features.behavior.refuses_amounts and features.fractional_capacity_range
+    in_milli = features.behavior.counts_in_thousandths and features.fractional_capacity_range
     return _MILLI if in_milli and all(bound % _MILLI == 0 and bound // _MILLI <= _LARGEST for bound in bounds) else NANO
 
 

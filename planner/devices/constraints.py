@@ -9,7 +9,7 @@ from trimtab.planner.devices.model import (
     AttributeKind,
     DeviceConstraint,
     DeviceContent,
-    behavior_of,
+    VersionBehavior,
 )
 
 Value = tuple[AttributeKind, object]
@@ -18,12 +18,12 @@ Value = tuple[AttributeKind, object]
 class AttributeRule:
     """A constraint in a search; `take` and `give_back` are called in the order of a stack."""
 
-    def __init__(self, constraint: DeviceConstraint, version: int) -> None:
+    def __init__(self, constraint: DeviceConstraint, behavior: VersionBehavior) -> None:
         self._is_match = bool(constraint.match_attribute)
         self._attribute = constraint.match_attribute or constraint.distinct_attribute
         self._requests = frozenset(constraint.requests)
         # A device more of one request makes it forget the one before, and so does taking a device back.
-        self._forgets = not (self._is_match or behavior_of(version).remembers_all_values)
+        self._forgets = not (self._is_match or behavior.remembers_all_values)
         self._values: dict[object, Value] = {}
         """Those taken, by request where only the last one of each counts, else by number."""
 

@@ -59,7 +59,7 @@ class Eligibility:
 
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
-        self._selectors = DeviceSelectors(features.version)
+        self._selectors = DeviceSelectors(features)
         self._known: dict[tuple[int, str, DeviceClass, DeviceSubRequest], EligibleDevices] = {}
         self._tables: list[DeviceTable] = []
 

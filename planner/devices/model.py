@@ -14,7 +14,7 @@ Source: k8s.io/api/resource/v1, v0.36.3.
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trimtab.planner.model.values import NodeAffinityTerm
 
@@ -256,6 +256,8 @@ class VersionBehavior(NamedTuple):
     """Attributes may be lists; before, one is an error."""
     refuses_amounts: bool
     """Amounts of capacity without a representation, and negative ones, are errors."""
+    counts_in_thousandths: bool
+    """Amounts of capacity are multiples of thousandths where all bounds are; before, and elsewhere, of whole units."""
     remembers_all_values: bool
     """`distinctAttribute` remembers the values of all devices; before, only the last one of each request."""
     finds_counters_by_node: bool
@@ -263,12 +265,16 @@ class VersionBehavior(NamedTuple):
     groups are not seen."""
     separates_pools: bool
     """Pools of several drivers with one name have counters of their own."""
+    remembers_shares: bool
+    """A device of which any shares are in use takes no counters again; before, only with shares of capacity."""
     counts_devices_in_use: bool
     """A request for all devices includes those whose capacity is in use, and so fails on them."""
 
 
-_BEHAVIOR = {36: VersionBehavior(*6 * [False]), 37: VersionBehavior(*6 * [True])}
+_BEHAVIOR = {36: VersionBehavior(*8 * [False]), 37: VersionBehavior(*8 * [True])}
 """By minor version; older ones are like the first, newer ones like the last."""
+LATEST_MINOR: Final = max(_BEHAVIOR)
+"""The newest version of Kubernetes whose allocator is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +295,7 @@ class DeviceFeatures:
     @property
     def behavior(self) -> VersionBehavior:
         """What the version does differently."""
-        return behavior_of(self.version)
-
-
-def behavior_of(version: int) -> VersionBehavior:
-    """Return what schedulers of a minor version do."""
-    return _BEHAVIOR[min(max(version, min(_BEHAVIOR)), max(_BEHAVIOR))]
+        return _BEHAVIOR[min(max(self.version, min(_BEHAVIOR)), LATEST_MINOR)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class DeviceSearch:
             raise self._error(claim, "requests", text)
         raise_if(self._claims.constraint_errors[claim])
         constraints = self._claims.claims[claim].constraints
-        self._rules.append(tuple([AttributeRule(constraint, self._features.version) for constraint in constraints]))
+        self._rules.append(tuple([AttributeRule(constraint, self._features.behavior) for constraint in constraints]))
 
     def _needed_by(self, claim: int, demand: DeviceDemand) -> int:
         raise_if(demand.error)
@@ -361,7 +361,7 @@ class DeviceSearch:
         """Return whether a device that has shares is known to have paid its counters already."""
         if view.has_shares(position):
             return True
-        return self._features.behavior.separates_pools and view.pool.table.names[position] in view.use.shares
+        return self._features.behavior.remembers_shares and view.pool.table.names[position] in view.use.shares
 
     def _fits_counters(self, view: PoolView, position: int) -> bool:
         group = view.counters

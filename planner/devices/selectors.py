@@ -21,7 +21,7 @@ from trimtab.planner.devices.cel.values import (
     parse_semver,
     type_of,
 )
-from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, behavior_of
+from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, DeviceFeatures
 from trimtab.planner.model.execution import reserve_memory
 
 LONGEST = 10 * 1024
@@ -46,12 +46,10 @@ class AttributeDomains(dict[str, dict[str, Any]]):
 
 
 class DeviceSelectors:
-    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content. version :
-    of the scheduler.
-    """
+    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content."""
 
-    def __init__(self, version: int) -> None:
-        self._lists = behavior_of(version).has_list_attributes
+    def __init__(self, features: DeviceFeatures) -> None:
+        self._lists = features.behavior.has_list_attributes
         # The type of attributes: "any" has no elements, "dyn" may.
         attribute = "dyn" if self._lists else "any"
         self._fields = {

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.parity.device_documents import answers, comparable, device_content
+from trimtab.planner.devices.model import DeviceFeatures
 from trimtab.planner.devices.selectors import DeviceSelectors, SelectorError
 
 DATA = Path(__file__).parent / "data/devices"
@@ -76,7 +77,7 @@ def results_of(selectors: DeviceSelectors, expression: str, devices: list[dict[s
 @pytest.mark.parametrize("version", [36, 37])
 def test_selectors_compile_match_and_fail_as_the_real_ones_do(version: int) -> None:
     (case,) = (one for one in recorded("selectors") if minor(one["version"]) == version)
-    selectors = DeviceSelectors(version)
+    selectors = DeviceSelectors(DeviceFeatures(version))
     document = case["document"]
     assert len(document["expressions"]) > 300
     different = []

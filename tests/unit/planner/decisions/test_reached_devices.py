@@ -86,6 +86,19 @@ def test_a_pod_gets_devices_of_its_own_where_those_of_the_claim_that_it_shares_a
     assert len(set(plan.on_existing.values())) == 1
 
 
+@pytest.mark.parametrize(("devices", "goes"), [(1, False), (2, True)])
+def test_pods_that_are_together_each_need_a_device_that_several_nodes_reach(devices: int, goes: bool) -> None:
+    """They share a claim of a node's devices."""
+    more = [
+        dra.device_class("net", 'device.driver == "net.example.com"'),
+        dra.claim_template("one-net", dra.claim_spec(dra.request(of_class="net"))),
+        pool("net", devices) | {"spec": pool("net", devices)["spec"] | {"driver": "net.example.com"}},
+    ]
+    users = [dra.claiming_pod(name, claims={"x": "s"}, templates={"own": "one-net"}) for name in "pq"]
+    plan = scale_up.plan([*BASE, *more, k8s.node("a"), dra.gpus("a"), dra.resource_claim("s"), *users])
+    assert plan.on_existing == ({"default/p": "a", "default/q": "a"} if goes else {})
+
+
 @pytest.mark.parametrize("kind", ["two racks", "own devices too"])
 def test_pods_wait_where_several_nodes_reach_devices_in_ways_that_cannot_be_told_apart(kind: str) -> None:
     node = k8s.node("a", labels={RACK: "a"})

@@ -20,7 +20,7 @@ from tests.parity.device_documents import (
 )
 from tests.parity.device_oracle.clusters import FEATURES, Clusters
 from trimtab.planner.devices.allocator import DeviceAllocator
-from trimtab.planner.devices.model import AllocatedState, DevicesAllocated
+from trimtab.planner.devices.model import AllocatedState, DeviceFeatures, DevicesAllocated
 from trimtab.planner.devices.selectors import DeviceSelectors
 
 
@@ -53,7 +53,7 @@ def allocations(seed: int, version: int) -> list[tuple[dict[str, Any], Any, Any,
 
 def matches_of(version: int) -> Any:
     """Return the evaluation of selectors."""
-    selectors = DeviceSelectors(version)
+    selectors = DeviceSelectors(DeviceFeatures(version))
     return lambda expression, driver, device: selectors.matches(expression, driver, device_content(device))
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz.shapes import EXPRESSIONS
 from trimtab.planner.devices.cel import values
 from trimtab.planner.devices.cel.values import MOST_WORK, are_equal, bounded_work, parse_semver, spend
-from trimtab.planner.devices.model import DeviceContent
+from trimtab.planner.devices.model import DeviceContent, DeviceFeatures
 from trimtab.planner.devices.selectors import LONGEST, DeviceSelectors, SelectorError
 from trimtab.planner.model.execution import within
 
@@ -14,7 +14,7 @@ TOO_DEAR = "actual cost limit exceeded"
 
 
 def value(expression: str) -> bool:
-    return DeviceSelectors(37).matches(expression, "gpu.example.com", DeviceContent())
+    return DeviceSelectors(DeviceFeatures(37)).matches(expression, "gpu.example.com", DeviceContent())
 
 
 @pytest.fixture

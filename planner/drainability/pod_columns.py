@@ -98,6 +98,10 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     """
     pods = snapshot.pods
     specs, until = snapshot.specs, undisrupted_until_s(snapshot)
+    if until.any():
+        # Elsewhere than on nodes of Karpenter the annotation has no effect. Nodes of pods are read only where it is set:
+        # else a pod that moves would have all columns made again.
+        until = np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, pods.node, False), until, 0)
     # The two negative owner indices, UNKNOWN_OWNER (-2) and NO_OWNER (-1), select the two entries that are appended.
     kinds = [_KINDS.get(owner.kind, OTHER_KIND) for owner in snapshot.owners]
     kind_of = np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8)[pods.owner]
@@ -127,8 +131,7 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
         deletion_s=pods.deletion_s,
         grace_s=np.array([min(spec.termination_grace_period_s, MAX_TIME_S) for spec in specs], np.int64)[pods.spec],
         desired_replicas=desired[pods.owner],
-        # Elsewhere than on nodes of Karpenter the annotation has no effect.
-        undisrupted_until_s=np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, pods.node, False), until, 0),
+        undisrupted_until_s=until,
     )
 
 

@@ -36,7 +36,7 @@ from trimtab.planner.device_amounts.pod_claims import (
     uses_of_nodes,
 )
 from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
-from trimtab.planner.device_amounts.shared_claims import NONE_LEFT, OwnSpecs, ReachedDevices, with_own_claims
+from trimtab.planner.device_amounts.shared_claims import NONE_LEFT, ReachedDevices, with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, ONE_KIND, Owner, PodClaim, PodGroup, PodRequirements
@@ -134,18 +134,17 @@ def planned_snapshot(
     that want devices which several nodes reach, otherwise such pods are not placed; limits : of an earlier plan."""
     if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *other_specs(sent))):
         return PlannedDevices(sent, sent)
-    own = with_own_claims(sent, is_together=is_together)
-    return _Planner(sent, before, own, limits, is_together=is_together).planned()
+    return _Planner(sent, before, limits, is_together=is_together).planned()
 
 
 class _Planner:
     """Derives one snapshot."""
 
     def __init__(
-        self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, limits: MixtureLimits, *, is_together: bool
+        self, sent: Snapshot, before: PlannedDevices | None, limits: MixtureLimits, *, is_together: bool
     ) -> None:
-        self._sent, self._before, self._own, self._is_together = sent, before, own, is_together
-        self._limits = limits
+        self._sent, self._before, self._limits, self._is_together = sent, before, limits, is_together
+        self._own = with_own_claims(sent, is_together=is_together)
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
@@ -160,14 +159,12 @@ class _Planner:
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, self._own
-        every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
-        facts = self._facts(every)
+        facts = self._facts(filter(has_claims, (*own.specs, *other_specs(sent))))
         if self._is_together and facts.pools.reached:
             reached = ReachedDevices(sent, facts, self._demand_of)
             own = self._own = with_own_claims(sent, reached=reached)
-            every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
             self._reached = (NONE_LEFT,) if reached.is_used else ()
-        self._competing = self._competing_claims(every, facts)
+        self._competing = self._competing_claims(filter(has_claims, (*own.specs, *other_specs(sent))), facts)
         names = self._names(facts)
         specs, spec_of = distinct_specs([self._spec(spec, facts) for spec in asking(own.specs)], own.spec)
         rows = self._by_layout(facts)

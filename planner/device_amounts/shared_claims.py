@@ -18,7 +18,6 @@ chosen. O(users of such claims + results), microseconds each.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -120,7 +119,7 @@ def _in_order(snapshot: Snapshot, rows: Iterable[int]) -> list[int]:
 
 
 class _PodsTogether(NamedTuple):
-    """rows : of the pods, the first leads; claims : what they share, by "namespace/name"."""
+    """rows : of the pods, the first leads; claims : what they share, by "namespace/name", sorted."""
 
     rows: Sequence[int]
     claims: Mapping[str, PodClaim]
@@ -137,12 +136,11 @@ def _specs_together(specs: Mapping[int, PodRequirements], pod_set: _PodsTogether
         amounts.update(dict(spec.requests))
         extended += spec.extended_device_requests
         own += [claim for claim in spec.claims if claim.shared not in pod_set.claims and claim.nodes is None]
-        names = {claim.shared for claim in spec.claims} & pod_set.claims.keys()
-        marks = [pod_set.claims[name]._replace(together=FOLLOWS) for name in sorted(names)]
+        marks = [claim._replace(together=FOLLOWS) for claim in spec.claims if claim.shared in pod_set.claims]
         with_devices = [claim for claim in spec.claims if claim.nodes is not None]
         out[row] = spec._replace(requests=(), claims=(*marks, *with_devices), extended_device_requests=())
     first = pod_set.rows[0]
-    marks = [claim._replace(together=LEADS) for _, claim in sorted(pod_set.claims.items())]
+    marks = [claim._replace(together=LEADS) for claim in pod_set.claims.values()]
     with_devices = [claim for claim in specs[first].claims if claim.nodes is not None]
     out[first] = specs[first]._replace(
         requests=tuple(sorted(amounts.items())),
@@ -158,57 +156,51 @@ class _SharedClaims:
     def __init__(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
         self._snapshot, self._claims = snapshot, snapshot.devices.claims
         self._row = {"/".join(key): row for key, row in named_claims(snapshot.devices).items()}
-        self._users: dict[str, list[int]] = {}
-        self._named: dict[str, PodClaim] = {}
+        self._movable = _is_movable(snapshot)
+        self._users: dict[str, dict[int, PodClaim]] = {}
         for row in rows:
             for claim in self._spec(row).claims:
-                key = self._key(row, claim)
-                if claim.shared and row not in self._users.setdefault(key, []):
-                    self._named.setdefault(key, claim)
-                    self._users[key].append(row)
+                if claim.shared:
+                    self._users.setdefault(self._key(row, claim), {}).setdefault(row, claim)
 
-    @cached_property
-    def _wanted(self) -> dict[str, PodClaim]:
-        """The claims that their users may get devices for together, as they have none or leave together."""
-        wanted = {}
-        for key, users in self._users.items():
-            nodes, claim = set(self._snapshot.pods.node[users].tolist()), self._named[key]
-            if len(users) > 1 and len(nodes) == 1 and not claim.problem:
-                spec = self._wanted_on(key, nodes.pop())
-                if spec is not None:
-                    wanted[key] = PodClaim(claim.shared, key, spec, "")
-        return wanted
-
-    def _wanted_on(self, key: str, node: int) -> Hashable | None:
-        """Return what a claim asks for, None = its users may not get devices together. node : where all of them are."""
+    def _wanted(self, key: str) -> PodClaim | None:
+        """Return a claim if its users may get devices for it together, as it has none or they leave together."""
+        claim, *others = self._users[key].values()
+        node, *elsewhere = {*self._snapshot.pods.node[list(self._users[key])].tolist()}
+        if not others or elsewhere or claim.problem:
+            return None
         row = self._row.get(key, -1)
         if row < 0:
-            return self._named[key].spec if node == NO_NODE else None
+            return claim._replace(shared=key) if node == NO_NODE and claim.spec is not None else None
         flags, strings, claims = int(self._claims.flags[row]), self._snapshot.devices.strings, self._claims
         if flags & ALLOCATED:
             is_there = node >= 0 and strings[claims.node[row]] == self._snapshot.nodes.name[node]
             is_free = is_there and not self._has_other_consumers(key, row)
         else:
             is_free = node == NO_NODE
-        return self._spec_of(row) if is_free and not flags & (BEING_DELETED | BINDING_FAILED) else None
+        if not is_free or flags & (BEING_DELETED | BINDING_FAILED):
+            return None
+        return claim._replace(shared=key, spec=self._spec_of(row))
 
     def pods_together(self) -> list[_PodsTogether]:
         """Return the pods that get devices together: they share claims, directly or through others."""
-        keys = sorted(self._wanted)
-        links = ((row, self._users[key][0]) for key in keys for row in self._users[key][1:])
-        sets = linked_sets(sorted({row for key in keys for row in self._users[key]}), links)
-        set_of = {row: at for at, rows in enumerate(sets) for row in rows}
-        claims: list[dict[str, PodClaim]] = [{} for _ in sets]
-        for key in keys:
-            claims[set_of[self._users[key][0]]][key] = self._wanted[key]
-        pod_sets = [_PodsTogether(self._members(rows), of) for rows, of in zip(sets, claims, strict=True)]
+        wanted = {key: claim for key in sorted(self._users) if (claim := self._wanted(key))}
+        first: dict[int, str] = {}
+        links = [(key, first.setdefault(row, key)) for key in wanted for row in self._users[key]]
+        pod_sets = [
+            _PodsTogether(
+                self._members(sorted({row for key in keys for row in self._users[key]})),
+                {key: wanted[key] for key in keys},
+            )
+            for keys in linked_sets(wanted, links)
+        ]
         return [pod_set for pod_set in pod_sets if pod_set.rows]
 
     def _members(self, rows: Sequence[int]) -> Sequence[int]:
         """Return those of pods that share claims which are planned together, the leader first, none if they cannot
         be. rows : all are on one node, or on none."""
         pods = self._snapshot.pods
-        members = [row for row in rows if self._is_movable[row]]
+        members = [row for row in rows if self._movable[row]]
         if len(members) < len(rows) and pods.node[rows[0]] != NO_NODE:
             return ()
         if (pods.flags[rows] & (FLAG_DAEMON | FLAG_MIRROR)).any():
@@ -221,10 +213,6 @@ class _SharedClaims:
         if len(alike) != 1 or any(spec.pod_affinity for spec in specs):
             return ()
         return _in_order(self._snapshot, members)
-
-    @cached_property
-    def _is_movable(self) -> Bool:
-        return _is_movable(self._snapshot)
 
     def own_spec(self, row: int, wanted: Mapping[str, PodClaim]) -> PodRequirements:
         """Return the spec of a pod with what its claims are for it. wanted : those that it gets with others."""

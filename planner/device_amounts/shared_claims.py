@@ -302,12 +302,12 @@ class ReachedDevices:
     def _group(self, filters: Collection[DeviceFilter]) -> _ReachedGroup | None:
         """Return the devices of filters that compete, None if they cannot be planned here."""
         devices: dict[NodeSelection, set[DeviceId]] = {}
-        pools, known = self._facts.pools, set[DriverTable]()
+        pools, tables = self._facts.pools, set[DriverTable]()
         for id, place in pools.reached.items():
             if place is None:
                 continue
             table, nodes = place
-            known.add(table)
+            tables.add(table)
             answers = {self._facts.eligible.of(device_filter, table) for device_filter in filters}
             if len(answers) > 1 or not all(answer.is_plain and not answer.problem for answer in answers):
                 return None
@@ -315,7 +315,7 @@ class ReachedDevices:
             if bits:
                 ids = [DeviceId(*id, name) for at, name in enumerate(names) if bits >> at & 1]
                 devices.setdefault(nodes, set()).update(ids)
-        others = {pool for layout in pools.layouts for pool in layout} | (pools.shared - known)
+        others = {pool for layout in pools.layouts for pool in layout} | (pools.shared - tables)
         if not devices or any(self._facts.eligible.of(of, pool).bits for of in filters for pool in others):
             return None
         places: list[NodeSelection | None] = []

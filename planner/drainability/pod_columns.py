@@ -99,8 +99,8 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     pods = snapshot.pods
     specs, until = snapshot.specs, undisrupted_until_s(snapshot)
     if until.any():
-        # Elsewhere than on nodes of Karpenter the annotation has no effect. Nodes of pods are read only where it is set:
-        # else a pod that moves would have all columns made again.
+        # Elsewhere than on nodes of Karpenter the annotation has no effect. Nodes of pods are read only where some pod
+        # has it: else a pod that moves would have all columns made again.
         until = np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, pods.node, False), until, 0)
     # The two negative owner indices, UNKNOWN_OWNER (-2) and NO_OWNER (-1), select the two entries that are appended.
     kinds = [_KINDS.get(owner.kind, OTHER_KIND) for owner in snapshot.owners]

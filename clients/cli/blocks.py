@@ -265,4 +265,4 @@ def plain_text(sentence: Sentence) -> str:
 
 def rows(cells: Sequence[Sequence[str]]) -> tuple[Line, ...]:
     """Return rows without anything below them."""
-    return tuple(Line(tuple(cell)) for cell in cells)
+    return tuple(Line(tuple(row)) for row in cells)

@@ -90,7 +90,7 @@ class CompetingClaims:
     def __init__(
         self, listed: ClaimKinds, count_of: Mapping[KindKey, KindCounts], new_nodes: Sequence[Callable[[], LayoutNode]]
     ) -> None:
-        """known : counts of each kind; new_nodes : makes a node of each layout."""
+        """count_of : counts of each kind; new_nodes : makes a node of each layout."""
         self._new_nodes = new_nodes
         self._columns: dict[str, _Column] = {}
         self._requests: dict[KindKey, dict[str, int]] = {}

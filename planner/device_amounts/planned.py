@@ -335,8 +335,8 @@ class _Planner:
         own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([claim_spec for claim_spec in own if isinstance(claim_spec, DeviceClaim)])
         # Those that have devices already, or find some wherever they are reached, ask for nothing.
-        asking = [of_pod for of_pod in spec.claims if of_pod.spec is not None or of_pod.shared or of_pod.problem]
-        return () if self._delegated_by(spec) or len(claims) < len(asking) else claims
+        claiming = [of_pod for of_pod in spec.claims if of_pod.spec is not None or of_pod.shared or of_pod.problem]
+        return () if self._delegated_by(spec) or len(claims) < len(claiming) else claims
 
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: DeviceFacts) -> CompetingClaims:
         """Return the claims that are no mere number of devices, or compete with others unlike them."""

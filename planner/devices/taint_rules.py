@@ -70,7 +70,7 @@ class _Concerned:
     def tainted(
         self, devices: DeviceSet, content_of: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent]
     ) -> DeviceSet:
-        """Return devices with the taints of the rules. known : contents with taints."""
+        """Return devices with the taints of the rules. content_of : contents with taints."""
         contents = []
         for name, content in zip(devices.names, devices.contents, strict=True):
             own = [number for of in self._named for number in of.get(name, ())]

@@ -67,8 +67,8 @@ from trimtab.v1.reason_pb2 import ReplacementLimit
 
 class CandidateSets:
     """The candidates of one wave. nodes : int32; surplus : float64[N] what each node costs above the worth of room for
-    its pods; use : float64[N] share in use; most : nodes that may leave together; whole : int32 each, the nodes of each
-    order that may leave together."""
+    its pods; use : float64[N] share in use; limit : nodes that may leave together; whole : int32 each, the nodes of
+    each order that may leave together."""
 
     def __init__(
         self,

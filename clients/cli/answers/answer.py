@@ -25,7 +25,7 @@ _ASSUMED: Final = "assumed rates"
 
 
 class Costs:
-    """Prices by node. given : the prices of a file, and rates."""
+    """Prices by node. prices : those of a file, and rates."""
 
     def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, prices: Prices | None = None) -> None:
         self._summary, self._view, self._given = response.summary, view, prices or Prices()

@@ -33,7 +33,7 @@ from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 
 
 def top(options: CommandOptions, asked: TopOptions) -> None:
-    """Show the source. given : its files, contexts, settings, prices and planner. Errors: those of commands."""
+    """Show the source. options : its files, contexts, settings, prices and planner. Errors: those of commands."""
     if asked.output.form != "table":
         raise UsageError("-o json and yaml are for --status; the screen is text, and /page.json of --web is JSON")
     is_once = asked.once or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb"

@@ -308,7 +308,7 @@ def reading(kind: str, check: str, what: str, read: Callable[..., Any], extra: s
 
 
 def unify(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
-    """Return whether a value of type `found` may stand where `wanted` is; parameters of `wanted` are bound."""
+    """Return whether a value of type `actual` may stand where `wanted` is; parameters of `wanted` are bound."""
     if wanted.name in _PARAMETERS:
         binding = bound.get(wanted.name)
         if binding is None or binding.name in OPEN:

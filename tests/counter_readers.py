@@ -7,7 +7,6 @@ attribute, an item or an element is looking into them, and so is importing a kin
 
 import ast
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from trimtab.planner.predicates.order import KINDS
 
@@ -17,9 +16,9 @@ KIND_MODULES = {kind.builder.__module__ for kind in KINDS}
 GETTERS = {"getattr", "attrgetter", "vars", "tuple", "list", "iter", "zip", "enumerate", "map"}
 
 
-def counters_returned_by(paths: Iterable[Path]) -> set[str]:
-    """Return the names of the functions that return counters."""
-    functions = (node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def counters_returned_by(texts: Iterable[str]) -> set[str]:
+    """Return the names of the functions of modules that return counters."""
+    functions = (node for text in texts for node in ast.walk(ast.parse(text)))
     return {node.name for node in functions if isinstance(node, ast.FunctionDef) and _is_type(node.returns)}
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.sentences import SOURCES, sentences
 
+pytestmark = pytest.mark.ci
+"""For those who change the tree, as the house rules."""
 PATTERNS = {
     r"\bcount as without\b": "say what is planned",
     r"\bas (many|far|long) as goes\b": "give the number",

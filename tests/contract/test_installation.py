@@ -68,6 +68,7 @@ def crowded(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.ci
 def test_the_wheel_has_one_import_root(installed: Path) -> None:
     (metadata,) = installed.glob("*.dist-info")
     assert {path.name for path in installed.iterdir()} == {"trimtab", metadata.name}
@@ -84,6 +85,7 @@ def test_the_wheel_has_every_module_and_data_file_of_the_repository(installed: P
     assert found == expected
 
 
+@pytest.mark.ci
 def test_a_wheel_from_the_source_distribution_has_the_same_files(wheel: Path, from_source: Path) -> None:
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(from_source) as other:
         assert sorted(other.namelist()) == sorted(one.namelist())

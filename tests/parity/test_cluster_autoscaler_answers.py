@@ -84,6 +84,7 @@ def test_what_goes_in_the_next_wave_is_as_much_as_in_any_run_of_the_real_autosca
         assert sum(one.what == "UNNEEDED" for one in verdicts) >= most
 
 
+@pytest.mark.ci
 @EACH_RECORDING
 def test_altogether_5_percent_more_nodes_go_than_in_the_mean_of_its_runs(name: str) -> None:
     theirs = [sum(lasting(case.document, run) for run in case.runs) / len(case.runs) for case in cases(name)]

@@ -49,6 +49,7 @@ def test_without_prices_the_default_answers_byte_for_byte_as_the_number_of_nodes
         assert change.objective == COUNT
 
 
+@pytest.mark.ci
 def test_with_prices_the_default_saves_no_less_than_the_most_nodes_do() -> None:
     better = 0
     for document, _ in list(recorded("generated"))[::2]:

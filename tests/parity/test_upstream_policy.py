@@ -56,6 +56,7 @@ def counts(name: str) -> tuple[Counts, ...]:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["mixed", "generated"])
 def test_85_percent_of_clusters_shrink_as_far_as_with_the_real_autoscaler_give_or_take_a_node(name: str) -> None:
     within = [one for one in counts(name) if min(one.upstream) - 1 <= one.policy <= max(one.upstream) + 1]

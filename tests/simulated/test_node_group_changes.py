@@ -70,6 +70,7 @@ def test_nodes_that_have_not_registered_spoil_no_template() -> None:
     assert rounds.pending == []
 
 
+@pytest.mark.ci
 def test_growth_continues_while_other_nodes_shrink() -> None:
     model = node("x", cpu="4", memory="32Gi")
     machines = [node(f"{name}-0", cpu="4", memory="32Gi", labels={"id": name}) for name in "ab"]

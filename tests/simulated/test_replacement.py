@@ -132,6 +132,7 @@ def planned(decisions: tuple[str, ...], settings: plan_pb2.PlanSettings | None =
     return ClusterSimulation(Scenario.model_validate(document), settings=settings).run()
 
 
+@pytest.mark.ci
 def test_a_policy_with_replacement_costs_less_than_one_without() -> None:
     decisions = ("scale-up", "scale-down", "replacement")
     switched_off = plan_pb2.PlanSettings()

@@ -99,6 +99,7 @@ def test_of_a_burst_larger_than_slack_as_many_start_at_once_as_there_is_room_for
     assert waiting == {0.0: 15, 0.3: 15 - math.floor(free / POD_CORES)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("rate", [0.3, *(pytest.param(rate, marks=pytest.mark.nightly) for rate in (0.1, 0.5))])
 def test_in_a_quiet_cluster_no_node_comes_or_goes(rate: float) -> None:
     simulation = ClusterSimulation(Scenario.model_validate(DECISIONS))

@@ -44,12 +44,14 @@ def soft_tainted(simulation: ClusterSimulation) -> set[str]:
     }
 
 
+@pytest.mark.ci
 def test_more_nodes_go_than_with_one_wave_because_the_plan_lasts_while_its_own_moves_fill_nodes() -> None:
     one, all_waves = ended(1), ended()
     assert (one.node_count(), all_waves.node_count()) == (15, 11)
     assert not all_waves.pending
 
 
+@pytest.mark.ci
 def test_no_more_nodes_stay_than_with_upstreams_policy_sooner_and_for_no_more_evictions_of_a_node() -> None:
     upstream, ours = ClusterSimulation(SMALL, settings=upstreams_policy()).run(), ended()
     assert ours.node_count() <= upstream.node_count()

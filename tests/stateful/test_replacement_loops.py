@@ -113,6 +113,7 @@ class Loops:
         return before + len(ended.new_nodes) - len(world.nodes)
 
 
+@pytest.mark.ci
 @given(seed=st.integers(0, 2**32))
 @examples(40, 1)
 def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(seed: int) -> None:

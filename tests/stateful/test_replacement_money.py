@@ -50,6 +50,7 @@ def reached(seeds: Sequence[int], spread: bool, time_limit_s: float) -> Iterator
         yield Reached(cluster, cost.now_per_hour, cost.after_per_hour, found, best.bound)
 
 
+@pytest.mark.ci
 def test_clusters_become_nearly_as_cheap_as_any_that_holds_the_pods() -> None:
     found = list(reached(SAMPLE, spread=False, time_limit_s=20.0))
     assert np.mean([one.after / one.bound for one in found]) <= MOST

@@ -38,6 +38,7 @@ def decided(world: ShrinkingCluster, bound: str, state: plan_pb2.ScaleDownState 
 SAMPLE = ("three nodes a loop",)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "bound", [*SAMPLE, *(pytest.param(one, marks=pytest.mark.nightly) for one in BOUNDS if one not in SAMPLE)]
 )

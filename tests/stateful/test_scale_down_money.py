@@ -63,6 +63,7 @@ def measured(name: str, seeds: Iterable[int]) -> Iterator[Saved]:
             yield found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ci_but(["pools"], GENERATORS))
 def test_plans_save_nearly_the_optimum_and_never_less_than_list_order(name: str) -> None:
     found = list(measured(name, SAMPLE))

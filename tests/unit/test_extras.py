@@ -197,6 +197,7 @@ def test_a_program_with_traces_of_its_own_can_call(environment: dict[str, str]) 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("service", ["planner", "actuator"])
 def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], service: str) -> None:
     address = files["new"]
@@ -233,6 +234,7 @@ def test_readme_names_extras_that_exist_and_leads_to_their_table() -> None:
     assert "docs/install.md#extras" in text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("program", ["trimtab.clients.cli", "trimtab.planner", "trimtab.actuator"])
 def test_every_program_prints_its_version(run: Programs, environment: dict[str, str], program: str) -> None:
     done = run(program, "--version", environment=environment | {"TRIMTAB_PLANNER_SHOW_VERSION": "1"})

@@ -193,6 +193,7 @@ def test_contradictory_settings_are_an_error_and_not_a_veto() -> None:
     assert failed.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.ci
 def test_a_request_of_a_hundred_mib_is_answered() -> None:
     pods = [a_pod(f"p{i}") for i in range(1000)]
     request = sent({f"g{i}": (100, pods) for i in range(20)}, {})

@@ -60,6 +60,7 @@ def asking() -> plan_pb2.PlanRequest:
     return request
 
 
+@pytest.mark.ci
 def test_the_client_takes_large_answers_and_sends_large_states(
     address: str, cluster: snapshot_pb2.ClusterSnapshot
 ) -> None:

@@ -233,6 +233,7 @@ def threes(case: AdvisedCase, planner: PlannerClient) -> int:
     return most
 
 
+@pytest.mark.ci
 def test_no_three_of_the_lines_free_more_than_the_advice_to_change_several(planner: PlannerClient) -> None:
     case = three_locks()
     together = case.advice(planner).together

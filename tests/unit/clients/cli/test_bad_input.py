@@ -209,6 +209,7 @@ def test_what_is_not_there_is_said_with_what_was_meant(trimtab: Run, cluster: Pa
     assert near in message
 
 
+@pytest.mark.ci
 def test_a_command_whose_reader_has_gone_ends_as_kubectl_does(cluster: Path) -> None:
     read, write = os.pipe()
     os.close(read)

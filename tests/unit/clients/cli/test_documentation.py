@@ -381,6 +381,7 @@ def test_the_secrets_that_are_applied_are_the_ones_that_were_written(
         assert kinds == {"Secret"}
 
 
+@pytest.mark.ci
 def test_the_python_examples_print_plans_nodes_and_advice(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

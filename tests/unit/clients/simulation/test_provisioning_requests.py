@@ -172,6 +172,7 @@ def ran() -> ClusterSimulation:
     return ClusterSimulation(scenario(duration="3h", batches=[BATCH])).run()
 
 
+@pytest.mark.ci
 def test_each_job_of_a_batch_has_a_request_and_only_those_provisioned_start() -> None:
     simulation = ran()
     created, provisioned, failed, revoked, waiting = counts(simulation)

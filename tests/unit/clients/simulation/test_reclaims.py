@@ -97,6 +97,7 @@ def test_the_size_of_a_group_follows_its_machines_otherwise() -> None:
         assert spec["targetSize"] == len(left)
 
 
+@pytest.mark.ci
 def test_the_rate_is_kept_on_average() -> None:
     groups = [{"name": "spot", "size": 200, "minSize": 200, "maxSize": 200}]
     reclaim = {"perHour": 0.5, "notice": 0}

@@ -63,6 +63,7 @@ def test_an_address_without_scheduler_is_named(address: str, monkeypatch: pytest
         sweep(runs(1), dask=address)
 
 
+@pytest.mark.ci
 def test_an_interrupted_sweep_continues_where_it_stopped(
     alone: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

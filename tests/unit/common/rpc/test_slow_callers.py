@@ -98,6 +98,7 @@ def test_a_request_that_takes_too_long_as_a_whole_ends_with_a_reason() -> None:
         assert "--receive-timeout" in error.message
 
 
+@pytest.mark.ci
 def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_read() -> None:
     # However long it takes, the slow ones are not ended because of it.
     patient = {"idle_timeout_s": 3 * LIMIT_S, "receive_timeout_s": 3 * LIMIT_S, "send_timeout_s": 3 * LIMIT_S}

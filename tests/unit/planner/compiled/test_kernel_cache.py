@@ -167,6 +167,7 @@ def test_where_sources_may_not_be_written_the_users_cache_is(run: Run, tmp_path:
     assert run(tmp_path, XDG_CACHE_HOME=str(home)) == ["14007", "1"]
 
 
+@pytest.mark.ci
 def test_a_configured_directory_comes_first_is_shared_and_no_checkout_replaces_what_another_compiled(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +194,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(run: Run, t
         assert run(tmp_path, XDG_CACHE_HOME=str(nowhere), HOME=str(nowhere)) == ["14007", "0"]
 
 
+@pytest.mark.ci
 def test_a_folder_that_others_can_write_is_not_loaded_from_and_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     own = tmp_path / "own"
@@ -207,6 +209,7 @@ def test_a_folder_that_others_can_write_is_not_loaded_from_and_is_named(tmp_path
     assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own))) == (["14007", "1"], "")
 
 
+@pytest.mark.ci
 def test_processes_that_start_at_the_same_time_compile_a_kernel_once(tmp_path: Path) -> None:
     write(tmp_path)
     processes = [start(tmp_path) for _ in range(3)]

@@ -18,6 +18,7 @@ MOST_IN_WAVES = 1.02
 """Highest mean of the price as a multiple of that with waves as large as need be."""
 
 
+@pytest.mark.ci
 def test_waves_of_usual_size_cost_hardly_more_than_one_large_wave() -> None:
     ratios = []
     for seed in (205, 208) if ALL else (208,):

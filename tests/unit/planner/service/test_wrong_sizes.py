@@ -84,6 +84,7 @@ def test_memory_is_asked_for_before_upcoming_nodes_are_named() -> None:
     assert "upcoming and new nodes of node groups" in str(caught.value)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("target_size", "daemonset_pods"), [(200_000, 0), (240, 20_000)])
 def test_the_deadline_holds_while_nodes_are_laid_out(target_size: int, daemonset_pods: int) -> None:
     cluster = wrong(target_size, daemonset_pods)

@@ -157,6 +157,7 @@ CASES = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("seed", "rate", "granularity"), nightly_but(SAMPLE, CASES))
 def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_goes(
     seed: int, rate: float, granularity: int
@@ -180,6 +181,7 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
     assert slack.offences(this.cluster(), answer, rate, granularity) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("seed", "rate", "granularity"), nightly_but([(2, 0.4, 1)], [(0, 0.1, 1), (1, 0.4, 2), (2, 0.4, 1)])
 )

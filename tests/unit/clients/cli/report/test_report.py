@@ -302,6 +302,7 @@ def test_a_price_file_prices_a_recording(trimtab: Run, tmp_path: Path) -> None:
     assert "node-hours 1.0 cost 0.25" in page.text
 
 
+@pytest.mark.ci
 def test_recordings_of_different_days_are_overlaid_by_date_or_if_asked_for_from_their_starts(
     trimtab: Run, tmp_path: Path, recording: Path, tuesday: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_nodes_without_a_price_are_counted_and_nothing_is_said_of_savings(trimta
     assert answer(trimtab, bare, "--prices", "cpu=0.1")["now"]["pricePerHour"] == 0.4
 
 
+@pytest.mark.ci
 def test_no_saving_is_claimed_while_a_pod_has_no_place(trimtab: Run, tmp_path: Path) -> None:
     huge = k8s.pod("huge", cpu="7", node="n0", spec={"nodeSelector": {"disk": "none-has-it"}})
     node = k8s.node("n0", cpu="8", labels={"node.kubernetes.io/instance-type": "m5.2xlarge"})

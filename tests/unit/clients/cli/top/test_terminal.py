@@ -155,6 +155,7 @@ def test_names_with_control_characters_and_markup_do_not_reach_the_terminal_as_s
     with_terminal(act, StillFeed(Picture(renamed("b[red]\x1b[2J"), None, "shop")))
 
 
+@pytest.mark.ci
 def test_of_1500_nodes_the_first_are_in_the_table_and_sorting_and_a_filter_find_the_others() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         table = app.query_one(RowTable)

@@ -2,7 +2,8 @@
 
 The first plan uses the minimum cost of pods on full nodes. Its fills start a linear programme, whose duals are better
 estimates of the worth of pods; plans made with these add more fills. Finally, its fractions are rounded to whole nodes.
-All work is bounded by the numbers of classes and groups; the caller's bounds are checked between plans.
+A plan that costs what all pods cost at least is the last one. All work is bounded by the numbers of classes and groups;
+the caller's bounds are checked between plans.
 
 Most of hundreds of instance sizes differ little from the next one. Evaluated in detail are the cheapest ones for pods
 of some class, full or alone on a node, and a sample of all others by price. Rows of pods that differ little are joined:
@@ -52,6 +53,36 @@ def share_cost(problem: Problem, cost: Float64, groups: Int32) -> Float64:
         fits &= takes <= has
         np.maximum(share, takes / np.maximum(has, 1), out=share)
     return np.where(fits, share * cost[groups], np.inf)
+
+
+def least_cost(problem: Problem, cost: Float64, groups: Int32) -> float:
+    """Return a cost below which there is no plan for all pods that some group admits.
+
+    Every resource has to suffice, at the least cost of what a pod takes of it, and the nodes for what each takes of a
+    class. Classes that have groups in common count together; if all these groups cost the same, with whole nodes.
+    O(C · G · R).
+    """
+    admits = np.isfinite(share_cost(problem, cost, groups))
+    of_node = np.where(admits, cost[groups], np.inf).min(axis=1, initial=np.inf)
+    alone = np.where(np.isinf(of_node), 0.0, of_node) * problem.pods / np.maximum(problem.per_node, 1)
+    of_all = np.zeros(problem.demand.shape)
+    for resource, capacity in enumerate(problem.capacity[groups].T):
+        of_unit = np.where(admits, cost[groups] / np.maximum(capacity, 1), np.inf).min(axis=1, initial=np.inf)
+        of_all[:, resource] = problem.demand[:, resource] * problem.pods * np.where(np.isinf(of_unit), 0.0, of_unit)
+    part, before = np.arange(len(admits)), np.zeros(0, np.int64)
+    while not np.array_equal(part, before):
+        before = part
+        of_group = np.where(admits, part[:, None], len(admits)).min(axis=0, initial=len(admits))
+        part = np.minimum(part, np.where(admits, of_group, len(admits)).min(axis=1, initial=len(admits)))
+    least = 0.0
+    for number in np.unique(part).tolist():
+        rows = part == number
+        needed = max(float(of_all[rows].sum(axis=0).max(initial=0.0)), float(alone[rows].max()))
+        prices = cost[groups][admits[rows].any(axis=0)]
+        if len(prices) and prices.min() == prices.max():
+            needed = float(np.ceil(needed / prices[0] * (1.0 - TOLERANCE)) * prices[0])
+        least += needed
+    return least
 
 
 def least_value(costs: Float64) -> Float64:
@@ -163,12 +194,18 @@ SPARE: Final = 4096
 
 
 class SearchInputs(NamedTuple):
-    """A problem; the state before any of the plans, with the cost of a node of each group; and the groups evaluated in
-    detail, int32[H]."""
+    """A problem; the state before any of the plans, with the cost of a node of each group; the groups evaluated in
+    detail, int32[H]; and what all pods cost at least."""
 
     problem: Problem
     state: FillState
     groups: Int32
+    least_cost: float
+
+    def is_met_by(self, plan: "FilledPlan") -> bool:
+        """Return whether no plan is better than this one."""
+        left, cost = plan.rank()
+        return not left and cost <= self.least_cost * (1.0 + TOLERANCE)
 
 
 class FilledPlan(NamedTuple):
@@ -191,8 +228,10 @@ class FilledPlan(NamedTuple):
 
 def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> FilledPlan:
     """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
-    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups, bounds.search.detailed_groups))
-    best = _best_improved(inputs, sorted(make_plans(inputs, bounds), key=FilledPlan.rank), bounds)
+    detailed = candidates(problem, state.cost, groups, bounds.search.detailed_groups)
+    inputs = SearchInputs(problem, state, detailed, least_cost(problem._replace(pods=state.pods), state.cost, groups))
+    plans = sorted(make_plans(inputs, bounds), key=FilledPlan.rank)
+    best = plans[0] if inputs.is_met_by(plans[0]) else _best_improved(inputs, plans, bounds)
     if best.state.pods.any():
         # With groups not evaluated in detail, and with nodes that the improvement has freed.
         _build_more(best, groups, 1)
@@ -204,7 +243,7 @@ def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
     value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
     first = _built(inputs, inputs.state, value, bounds.search.weightings)
     is_too_large = len(value) ** 2 > bounds.search.programme_entries
-    if not first.batches.counts[0] or is_too_large or not bounds.may_go_on():
+    if not first.batches.counts[0] or is_too_large or inputs.is_met_by(first) or not bounds.may_go_on():
         return [first]
     return [first, *_relaxed(inputs, first, bounds)]
 

@@ -298,8 +298,9 @@ def _placed_count(plan: ScaleUpPlan) -> int:
     """Return how many pods of the snapshot that wait have places in the plan."""
     state, pod_count = plan.progress.packer.simulation.state, len(plan.context.request.snapshot.pods.spec)
     on_nodes, on_new = plan.unplaced.pending.pods, plan.progress.pods
-    pods = np.union1d(on_nodes[on_nodes < pod_count], on_new[on_new < pod_count])
-    return int((state.pod_node[pods] >= 0).sum())
+    waits = np.zeros(len(state.pod_node), bool)
+    waits[on_nodes] = waits[on_new] = True
+    return int((waits & (state.pod_node >= 0))[:pod_count].sum())
 
 
 def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[str]:

@@ -327,12 +327,11 @@ class Snapshot(NamedTuple):
             return [self.pod_key(pod) for pod in pods.tolist()]
         # A character for each byte, so that offsets hold.
         text = column.data.tobytes().decode("latin-1")
-        rows = zip(column.offsets[pods].tolist(), column.offsets[pods + 1].tolist(), strict=True)
-        names = [text[first:last] for first, last in rows]
-        if not text.isascii():
-            names = [name.encode("latin-1").decode() for name in names]
-        spaces = self.pods.namespace[pods].tolist()
-        return [f"{strings[space]}/{name}" for space, name in zip(spaces, names, strict=True)]
+        ends = column.offsets[pods].tolist(), column.offsets[pods + 1].tolist()
+        rows = zip(self.pods.namespace[pods].tolist(), *ends, strict=True)
+        if text.isascii():
+            return [f"{strings[space]}/{text[first:last]}" for space, first, last in rows]
+        return [f"{strings[space]}/{text[first:last].encode('latin-1').decode()}" for space, first, last in rows]
 
     def spec_priorities(self) -> Int64:
         """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""

@@ -48,9 +48,11 @@ class PlaceCounts(NamedTuple):
 
 def count_places(places: pb.Places) -> PlaceCounts:
     """Count the pods by what kind of node they go to. O(pods)."""
-    kinds = [0 if "#" not in name else 1 if is_upcoming(name) else 2 for name in places.nodes]
-    counts = Counter(map(kinds.__getitem__, places.destinations))
-    return PlaceCounts(counts[0], counts[1], counts[2])
+    counts = [0, 0, 0]
+    for node, pod_count in Counter(places.destinations).items():
+        name = places.nodes[node]
+        counts[0 if "#" not in name else 1 if is_upcoming(name) else 2] += pod_count
+    return PlaceCounts(*counts)
 
 
 def each_place(places: pb.Places) -> Iterator[Place]:

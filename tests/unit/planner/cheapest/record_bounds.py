@@ -31,7 +31,7 @@ def strongest(asked: Problem) -> float:
     if price > NEAR * best:
         cost, groups = least.price + least.price.max() * 1e-6, np.arange(len(least.price), dtype=np.int32)
         inputs = SearchInputs(
-            least, fill_state_for(least, cost), candidates(least, cost, groups, USUAL.detailed_groups)
+            least, fill_state_for(least, cost), candidates(least, cost, groups, USUAL.detailed_groups), 0.0
         )
         worths = [np.minimum(one.value, least.price.max()) for one in make_plans(inputs, PlanBounds())[-3:]]
         best = max(best, bound(least, least.pods, whole=True, values=worths))

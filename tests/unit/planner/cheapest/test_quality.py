@@ -19,7 +19,8 @@ from tests.reference.scale_up.bound import bound, optimum
 from tests.unit.planner.cheapest.pending_problems import karpenter_problem, random_problem
 from tests.unit.planner.cheapest.problems import cluster_of
 from trimtab.planner.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.cheapest.problem import Problem
+from trimtab.planner.cheapest.portfolio import least_cost
+from trimtab.planner.cheapest.problem import Problem, problem
 from trimtab.planner.decisions.plan import plan as decide
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -45,6 +46,23 @@ def test_plans_of_random_problems_cost_little_more_than_the_bound() -> None:
     assert min(ratios) >= 1 - 1e-3, "nothing is cheaper than its bound"
     assert np.mean(ratios) <= 1.03, np.mean(ratios)
     assert max(ratios) <= 1.10, max(ratios)
+
+
+def test_no_plan_costs_less_than_the_least_cost_which_ends_the_search() -> None:
+    for seed in list(BOUNDS)[PLANNED]:
+        least = prepared(random_problem(seed))[0]
+        of_all = least_cost(least, least.price, np.arange(len(least.price), dtype=np.int32))
+        assert 0 < of_all <= cheapest_plan(random_problem(seed)).price * (1 + 1e-9)
+    # Each class has a group of its own: 15 of 4 GiB are four whole nodes, 6 of 4 cores two.
+    asked = problem(
+        np.array([[1, 3], [2, 1]]), np.array([5, 3]), np.array([[True, False], [False, True]]),
+        np.array([[4, 4], [4, 4]]), np.array([1.0, 2.0]),
+    )  # fmt: skip
+    groups = np.arange(2, dtype=np.int32)
+    assert least_cost(asked, asked.price, groups) == 4 + 2 * 2
+    assert least_cost(asked._replace(per_node=np.array([1, 9])), asked.price, groups) == 5 + 2 * 2
+    mixed = asked._replace(allowed=np.ones((2, 2), bool))
+    assert least_cost(mixed, asked.price, groups) == (5 * 3 + 3 * 1) / 4
 
 
 @pytest.mark.ci

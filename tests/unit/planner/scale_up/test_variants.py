@@ -149,7 +149,7 @@ def least_nodes(most_plain: int = 10, expander: str = "LEAST_NODES") -> Outcome:
     """
     own = pod("own", "2", tolerations=[{"key": "own", "operator": "Exists"}])
     taint = {"key": "own", "value": "yes", "effect": "NoSchedule"}
-    fast, plain = node("t", "9"), node("t", "8")
+    fast, plain = node("t", "8"), node("t", "9")
     groups = [
         node_group("fast", 0, 10, target=0, template=fast, nodes=[], price=10.0),
         node_group("own", 0, 10, target=0, template=node("t", "2", taints=[taint]), nodes=[], price=1.0),

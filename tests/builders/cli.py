@@ -3,12 +3,17 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 
 from trimtab.clients.cli import main
+
+# A command line builds all commands, which takes as long as many of them; hundreds run in this process.
+typer.main.get_command = cache(typer.main.get_command)
 
 
 class Outcome(NamedTuple):

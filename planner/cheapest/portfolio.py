@@ -204,8 +204,8 @@ class SearchInputs(NamedTuple):
 
     def is_met_by(self, plan: "FilledPlan") -> bool:
         """Return whether no plan is better than this one."""
-        left, cost = plan.rank()
-        return not left and cost <= self.least_cost * (1.0 + TOLERANCE)
+        unplaced_count, cost = plan.rank()
+        return not unplaced_count and cost <= self.least_cost * (1.0 + TOLERANCE)
 
 
 class FilledPlan(NamedTuple):

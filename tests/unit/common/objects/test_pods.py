@@ -395,6 +395,9 @@ def test_inline_disks_that_may_not_be_shared(disk: dict[str, Any], field: str, e
     assert spec_of(build(pod(volumes=[{"name": "v"} | disk])))[field] == expected
 
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
 @pytest.mark.parametrize(
     ("built", "path"),
     [
@@ -426,6 +429,11 @@ def test_inline_disks_that_may_not_be_shared(disk: dict[str, Any], field: str, e
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]."
             "matchExpressions[0].operator",
             id="node affinity operator",
+        ),
+        pytest.param(
+            pod(spec={"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 0, "podAffinityTerm": {}}]}}}),
+            f"spec.affinity.podAntiAffinity.{PREFERRED}[0].weight",
+            id="weight",
         ),
         pytest.param(pod(tolerations=[{"operator": "Always"}]), "spec.tolerations[0].operator", id="toleration"),
         pytest.param(pod(tolerations=[{"effect": "Never"}]), "spec.tolerations[0].effect", id="effect"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.kubernetes import node as k8s_node
 from tests.builders.kubernetes import persistent_volume, persistent_volume_claim, pod, storage_class
 from tests.unit.common.objects.reading import build, notes, volumes_of
 from trimtab.common.objects import ObjectError
@@ -66,6 +67,16 @@ BOUND = {"id": "default/data", "state": "BOUND", "driver": EBS, "handle": "vol-p
                 "zoneLabels": [{"key": ZONE, "value": "a"}],
             },
             id="in-tree Google",
+        ),
+        pytest.param(
+            persistent_volume(source={"gcePersistentDisk": {"pdName": "d"}}, labels={OLD_ZONE: "a"}),
+            BOUND
+            | {
+                "driver": "pd.csi.storage.gke.io",
+                "handle": "projects/UNSPECIFIED/zones/a/disks/d",
+                "zoneLabels": [{"key": OLD_ZONE, "value": "a"}],
+            },
+            id="in-tree Google, of long ago",
         ),
         pytest.param(
             persistent_volume(source={"azureDisk": {"diskName": "d", "diskURI": "/sub/d"}}),
@@ -162,11 +173,17 @@ def test_a_waiting_claim_stays_on_the_node_that_was_selected() -> None:
         pytest.param([free_volume(capacity={"storage": "1Gi"})], {}, id="too small"),
         pytest.param([free_volume(accessModes=["ReadOnlyMany"])], {}, id="other access mode"),
         pytest.param([free_volume(volumeMode="Block")], {}, id="other volume mode"),
+        pytest.param([free_volume(volumeAttributesClassName="fast")], {}, id="other volume attributes"),
         pytest.param([free_volume(claimRef={"namespace": "x", "name": "data"})], {}, id="kept for another"),
         pytest.param(
             [free_volume(status={"phase": "Pending"}, claimRef={"namespace": "default", "name": "data"})],
             ZONE_A,
             id="kept for this one",
+        ),
+        pytest.param(
+            [free_volume(claimRef={"namespace": "default", "name": "data", "uid": "an earlier one"})],
+            {},
+            id="kept for an earlier claim of this name",
         ),
     ],
 )
@@ -192,12 +209,28 @@ def test_read_write_once_pod_holds_for_mounts_of_the_claim_itself() -> None:
 EPHEMERAL = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}
 
 
-def test_a_generic_ephemeral_volume_is_the_claim_named_after_pod_and_volume() -> None:
+def ephemeral_claim(**given: Any) -> Any:
+    """Return the bound claim of an ephemeral volume of the pod, which was provisioned for a node."""
     owner = [{"kind": "Pod", "name": "p1", "uid": "pod-default-p1", "controller": True}]
-    claim = CLAIM("p1-scratch", volume="pv1", metadata={"ownerReferences": owner})
-    claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    claim = CLAIM("p1-scratch", volume="pv1", metadata={"ownerReferences": owner}, **given)
+    bound = {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n1"}
+    claim["metadata"]["annotations"] = bound
+    return claim
+
+
+def test_a_generic_ephemeral_volume_is_the_claim_named_after_pod_and_volume() -> None:
+    claim = ephemeral_claim(access_modes=["ReadWriteOncePod"])
     volume = volume_of(claim, persistent_volume(labels={ZONE: "a"}), claims=[], volumes=[EPHEMERAL])
     assert volume == BOUND | {"id": "default/p1-scratch"}
+
+
+@pytest.mark.parametrize("node", ["n1", None])
+def test_an_ephemeral_claim_is_made_anew_for_the_pod_in_the_place_of_one_that_has_a_node(node: str | None) -> None:
+    claim, of_class = ephemeral_claim(storage_class="standard"), storage_class(topologies=TOPOLOGY_A)
+    about = {"claims": [], "volumes": [EPHEMERAL], "node": node}
+    volume = volume_of(claim, of_class, persistent_volume(affinity=IN_ZONE_A), k8s_node("n1"), **about)
+    is_new = {"id": "default/p1-scratch", "state": WAITING, "driver": EBS, "nodeAffinity": ZONE_A}
+    assert volume == (is_new if node else BOUND | {"id": "default/p1-scratch", "nodeAffinity": ZONE_A})
 
 
 def test_an_ephemeral_claim_of_another_owner_fits_nowhere() -> None:

@@ -4,7 +4,7 @@ Decides order and numbering; loops over rows of dictionaries only. An empty mess
 with the row of the message. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -179,7 +179,7 @@ def _device_set(row: Row, m: pb.DeviceSet, contents: Sequence[DeviceContent]) ->
         if not 0 <= index < len(contents):
             row.refuse("contents", f"{index} is not an index into contents; there are {len(contents)}")
     devices = tuple([contents[index] for index in m.contents])
-    check_device_count(row, devices, "contents")
+    check_device_count(row, devices)
     return DeviceSet(tuple([row.needed_text(index, "names") for index in m.names]), devices)
 
 
@@ -224,7 +224,11 @@ def _slices(table: pb.ResourceSliceTable, d: _DeviceDictionaries) -> SliceColumn
 
 def _in_order(table: Any, order: Int64) -> Any:
     """Return a table of columns with its rows in another order."""
-    return type(table)(*(take_text(column, order) if isinstance(column, Text) else column[order] for column in table))
+    return type(table)(*_columns_in_order(table, order))
+
+
+def _columns_in_order(columns: Iterable[Any], order: Int64) -> Iterator[Any]:
+    return (take_text(column, order) if isinstance(column, Text) else column[order] for column in columns)
 
 
 def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[ClaimColumns, tuple[int, ...]]:
@@ -238,7 +242,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     pods = TextColumn(_CLAIMS, "pods", "pod_lengths", count)
     flags = read_optional(table.flags, np.uint8, count, _CLAIMS, "flags")
     check_range(flags, 0, _CLAIM_FLAGS, _CLAIMS, "flags", "set of flags")
-    of_claims = _OfClaims(
+    of_claims = (
         namespace,
         names,
         d.claim_specs.moved[read_column(table.spec, np.int32, count, _CLAIMS, "spec")],
@@ -254,7 +258,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     of_consumers = TextColumn(_CLAIMS, "consumers", "consumer_lengths", len(consumer_claim))
     consumers = of_consumers.read(table.consumers, table.consumer_lengths, may_be_empty=True)
     if order is not None:
-        of_claims = _in_order(of_claims, order)
+        of_claims = tuple(_columns_in_order(of_claims, order))
         moved = np.empty(count, np.int32)
         moved[order] = np.arange(count, dtype=np.int32)
         results, amounts = _sorted_results(results, amounts, moved)
@@ -264,21 +268,8 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     return ClaimColumns(*of_claims, *results, *amounts, consumer_claim, consumers), quantities
 
 
-class _OfClaims(NamedTuple):
-    """The columns of length C, as in `ClaimColumns`."""
-
-    namespace: Int32
-    name: Text
-    spec: Int32
-    pod: Text
-    pod_claim: Int32
-    flags: Any
-    node: Int32
-    selector: Int32
-
-
 class _OfResults(NamedTuple):
-    """The columns of length D."""
+    """The columns of length D, as in `ClaimColumns`."""
 
     claim: Int32
     driver: Int32

@@ -160,13 +160,13 @@ def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int3
     return tuple(by_code[code] for code in distinct), moved
 
 
-def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> Sequence[MountedVolume]:
+def check_volumes(volumes: Sequence[MountedVolume]) -> Sequence[MountedVolume]:
     """Return the same volumes. Refuses two that have one id but differ."""
     volume_of_id: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
         if volume_of_id.setdefault(volume.id, volume) != volume:
             raise SnapshotError(
-                table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
+                "volumes", row, "id", f"{volume.id!r} is given before with different content; give each volume once"
             )
     return volumes
 

@@ -205,15 +205,13 @@ def join_tables(
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=tuple(namespaces),
         deletions=acting.deletions,
-        recent_evictions=tuple(_evictions(acting.recent_evictions, numbers)),
+        recent_evictions=tuple(
+            row._replace(spec=spec_in(numbers.specs, row.spec), label_set=int(numbers.label_sets[row.label_set]))
+            for row in acting.recent_evictions
+        ),
         pod_groups=tuple(sorted(pod_groups, key=lambda pod_group: (pod_group.namespace, pod_group.name))),
         no_group=no_group,
     )
-
-
-def _evictions(rows: Iterable[RecentEviction], numbers: Numbers) -> Iterable[RecentEviction]:
-    for row in rows:
-        yield row._replace(spec=spec_in(numbers.specs, row.spec), label_set=int(numbers.label_sets[row.label_set]))
 
 
 def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str]) -> set[str]:

@@ -41,7 +41,7 @@ from trimtab.planner.snapshot.device_values import (
     read_quantity,
     read_taint_rule,
 )
-from trimtab.planner.snapshot.dictionaries import canonical_strings, encoded, read_strings
+from trimtab.planner.snapshot.dictionaries import canonical_strings, encoded, numbered, places_in, read_strings
 from trimtab.planner.snapshot.rows import read_terms
 from trimtab.planner.snapshot.texts import TextColumn, take_text
 from trimtab.v1 import snapshot_pb2 as pb
@@ -157,11 +157,8 @@ def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValue
         # What has been made is counted; one more is at most as large as a value of the API.
         reserve_memory(len(code_of[row]), "dictionaries of devices")
     by_code = {code: values[row] for row, code in code_of.items()}
-    distinct = sorted(by_code)
-    rank = {code: at for at, code in enumerate(distinct)}
     moved = np.full(len(values) + 1, -1, np.int32)
-    for row, code in code_of.items():
-        moved[row] = rank[code]
+    distinct, moved[list(code_of)] = numbered(list(code_of.values()))
     return _UsedValues(tuple([by_code[code] for code in distinct]), moved)
 
 
@@ -259,8 +256,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     consumers = of_consumers.read(table.consumers, table.consumer_lengths, may_be_empty=True)
     if order is not None:
         of_claims = tuple(_columns_in_order(of_claims, order))
-        moved = np.empty(count, np.int32)
-        moved[order] = np.arange(count, dtype=np.int32)
+        moved = places_in(order)
         results, amounts = _sorted_results(results, amounts, moved)
         consumer_claim = moved[consumer_claim]
     by_name = _by_name(consumer_claim, consumers)
@@ -311,9 +307,7 @@ def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfR
     row, parsed = Row(_CLAIMS, d.strings), list[int]()
     for row.index, index in zip(first.tolist(), asking(distinct.tolist()), strict=True):
         parsed.append(read_quantity(row, d.strings[index], "capacity_amount"))
-    quantities = sorted(set(parsed))
-    rank = {quantity: at for at, quantity in enumerate(quantities)}
-    moved = np.array([rank[claim] for claim in parsed], np.int32)
+    quantities, moved = numbered(parsed)
     driver, pool, device, request = texts
     return (
         _OfResults(claim, driver, pool, device, request, flags),
@@ -336,8 +330,7 @@ def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> t
     """Return both in the order of the claims' new rows. moved : int32[C]."""
     order = np.argsort(moved[results.claim], kind="stable")
     in_order = _in_order(results._replace(claim=moved[results.claim]), order)
-    row = np.empty(len(order), np.int32)
-    row[order] = np.arange(len(order), dtype=np.int32)
+    row = places_in(order)
     of_amounts = np.argsort(row[amounts.result], kind="stable")
     return in_order, _in_order(amounts._replace(result=row[amounts.result]), of_amounts)
 
@@ -345,10 +338,8 @@ def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> t
 def _by_name(claim: Int32, names: Text) -> Int64:
     """Return the order of consumers by claim, then name. Names are read only where a claim has several."""
     several = np.flatnonzero((np.bincount(claim) > 1)[claim]) if len(claim) else np.zeros(0, np.int64)
-    texts = [names.get(at) for at in several.tolist()]
-    place = {text: at for at, text in enumerate(sorted(set(texts)))}
     rank = np.zeros(len(claim), np.int32)
-    rank[several] = [place[text] for text in texts]
+    _, rank[several] = numbered([names.get(at) for at in several.tolist()])
     return np.lexsort((rank, claim)).astype(np.int64)
 
 

@@ -6,14 +6,14 @@ index. That check compares and never subtracts, as differences of int32 wrap, an
 a bad snapshot is refused, a bad state is ignored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from trimtab.planner.model.values import MountedVolume, PodRequirements
+from trimtab.planner.model.values import MountedVolume, PodRequirements, TaintSpec
 from trimtab.planner.snapshot.checks import SnapshotError, check_index, read_column
 from trimtab.planner.snapshot.columns import Int32, Int64, LabelSets
 from trimtab.v1 import snapshot_pb2 as pb
@@ -69,6 +69,7 @@ def encoded(value: object) -> bytes:
 
 
 _Value = TypeVar("_Value", PodRequirements, MountedVolume)
+_Ordered = TypeVar("_Ordered", str, bytes, int, tuple[TaintSpec, ...])
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 CPU, MEMORY = 0, 1
 """Positions in `Snapshot.resources`, which begins with `FIRST_RESOURCES`."""
@@ -111,11 +112,8 @@ def canonical_strings(strings: Sequence[str], used: Sequence[Int32]) -> tuple[tu
     for column in used:
         mask[column] = True
     rows = np.flatnonzero(mask)
-    texts = [strings[i] for i in rows.tolist()]
-    distinct = sorted(set(texts))
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
     moved = np.full(len(strings), -1, np.int32)
-    moved[rows] = np.fromiter((rank[text] for text in texts), np.int32, len(texts))
+    distinct, moved[rows] = numbered([strings[i] for i in rows.tolist()])
     return tuple(distinct), moved
 
 
@@ -137,9 +135,7 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
     entries[:, 0], entries[:, 1] = keys, values
     # Bytes of big-endian numbers compare as the numbers do, and a dictionary of bytes finds the duplicates.
     blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()
-    rows = [blob[start:end] for start, end in pairwise(bounds)]
-    distinct = sorted({b"", *rows})
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
+    distinct, moved_sets = numbered([blob[start:end] for start, end in pairwise(bounds)], [b""])
     joined = np.frombuffer(b"".join(distinct), ">i4").reshape(-1, 2)
     sizes = np.fromiter((len(row) // 8 for row in distinct), np.int32, len(distinct))
     canonical = LabelSets(
@@ -147,16 +143,14 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
         np.ascontiguousarray(joined[:, 0], dtype=np.int32),
         np.ascontiguousarray(joined[:, 1], dtype=np.int32),
     )
-    return canonical, np.fromiter((rank[row] for row in rows), np.int32, count)
+    return canonical, moved_sets
 
 
 def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int32]:
     """Return (the distinct values in the order of their encodings; the new index of each old one)."""
     codes = [encoded(value) for value in values]
     by_code = dict(zip(codes, values, strict=True))
-    distinct = sorted(by_code)
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
-    moved = np.fromiter((rank[code] for code in codes), np.int32, len(codes))
+    distinct, moved = numbered(codes)
     return tuple(by_code[code] for code in distinct), moved
 
 
@@ -188,6 +182,20 @@ def read_resources(message: pb.ClusterSnapshot) -> list[str]:
 def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
     """Return `FIRST_RESOURCES`, then the others sorted."""
     return FIRST_RESOURCES + tuple(sorted(set(names) - set(FIRST_RESOURCES)))
+
+
+def numbered(values: Sequence[_Ordered], always: Iterable[_Ordered] = ()) -> tuple[list[_Ordered], Int32]:
+    """Return (the distinct values sorted, with those that are there always; the number of each value)."""
+    distinct = sorted({*always, *values})
+    number = dict(zip(distinct, range(len(distinct)), strict=True))
+    return distinct, np.fromiter(map(number.__getitem__, values), np.int32, len(values))
+
+
+def places_in(order: Int64) -> Int32:
+    """Return the place of each row in an order of all rows."""
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
 
 
 def offsets_of(sizes: Int32) -> Int64:

@@ -25,7 +25,7 @@ from trimtab.planner.model.values import (
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, LabelSets, NodeColumns, Snapshot
-from trimtab.planner.snapshot.dictionaries import canonical_resources, encoded, offsets_of
+from trimtab.planner.snapshot.dictionaries import canonical_resources, encoded, numbered, offsets_of
 from trimtab.planner.snapshot.nodes import check_size, take_nodes
 from trimtab.planner.snapshot.references import NONE, is_identity, resolve, unresolve
 from trimtab.planner.snapshot.rows import spec_in
@@ -315,9 +315,8 @@ def stack_references(first: Reference, second: Reference) -> tuple[Int32, list[s
 def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionaries, table: str) -> NodeColumns:
     """Return the rows of both, one after the other, in the numbers of the joined dictionaries, except `group`."""
     a, b = getattr(base, table), getattr(changed, table)
-    taint_sets = sorted({*a.taint_sets, *b.taint_sets})
-    rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
-    taints = [np.array([rank[taint_set] for taint_set in side.taint_sets], np.int32)[side.taint_set] for side in (a, b)]
+    taint_sets, of_sets = numbered([*a.taint_sets, *b.taint_sets])
+    taints = of_sets[: len(a.taint_sets)][a.taint_set], of_sets[len(a.taint_sets) :][b.taint_set]
     numbers = (dictionaries.base, dictionaries.changed)
     sets = [number.label_sets[side.label_set] for side, number in zip((a, b), numbers, strict=True)]
     width = len(dictionaries.resources)

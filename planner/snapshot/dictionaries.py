@@ -8,12 +8,12 @@ a bad snapshot is refused, a bad state is ignored.
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from trimtab.planner.model.values import MountedVolume, PodRequirements, TaintSpec
+from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.checks import SnapshotError, check_index, read_column
 from trimtab.planner.snapshot.columns import Int32, Int64, LabelSets
 from trimtab.v1 import snapshot_pb2 as pb
@@ -69,7 +69,7 @@ def encoded(value: object) -> bytes:
 
 
 _Value = TypeVar("_Value", PodRequirements, MountedVolume)
-_Ordered = TypeVar("_Ordered", str, bytes, int, tuple[TaintSpec, ...])
+_Key = TypeVar("_Key")
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 CPU, MEMORY = 0, 1
 """Positions in `Snapshot.resources`, which begins with `FIRST_RESOURCES`."""
@@ -131,19 +131,24 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
         place, keys, values = place[order], keys[order], values[order]
         if (twice := np.flatnonzero(np.diff(place) == 0)).size:
             raise SnapshotError("label_sets", int(owner[twice[0]]), "keys", "a key is given twice; give each key once")
-    entries = np.empty((len(keys), 2), ">i4")
-    entries[:, 0], entries[:, 1] = keys, values
-    # Bytes of big-endian numbers compare as the numbers do, and a dictionary of bytes finds the duplicates.
+    distinct, moved_sets = numbered(encoded_sets(LabelSets(sets.offsets, keys, values)), [b""])
+    return decoded_sets(distinct), moved_sets
+
+
+def encoded_sets(sets: LabelSets) -> list[bytes]:
+    """Return each set as bytes, which compare as the sets do: big-endian numbers. A dictionary finds duplicates."""
+    entries = np.empty((len(sets.keys), 2), ">i4")
+    entries[:, 0], entries[:, 1] = sets.keys, sets.values
     blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()
-    distinct, moved_sets = numbered([blob[start:end] for start, end in pairwise(bounds)], [b""])
-    joined = np.frombuffer(b"".join(distinct), ">i4").reshape(-1, 2)
-    sizes = np.fromiter((len(row) // 8 for row in distinct), np.int32, len(distinct))
-    canonical = LabelSets(
-        offsets_of(sizes).astype(np.int32),
-        np.ascontiguousarray(joined[:, 0], dtype=np.int32),
-        np.ascontiguousarray(joined[:, 1], dtype=np.int32),
-    )
-    return canonical, moved_sets
+    return [blob[start:end] for start, end in pairwise(bounds)]
+
+
+def decoded_sets(rows: Sequence[bytes]) -> LabelSets:
+    """Undo `encoded_sets`."""
+    entries = np.frombuffer(b"".join(rows), ">i4").reshape(-1, 2)
+    sizes = np.fromiter((len(row) // 8 for row in rows), np.int32, len(rows))
+    keys, values = (np.ascontiguousarray(entries[:, i], dtype=np.int32) for i in (0, 1))
+    return LabelSets(offsets_of(sizes).astype(np.int32), keys, values)
 
 
 def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int32]:
@@ -184,11 +189,16 @@ def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
     return FIRST_RESOURCES + tuple(sorted(set(names) - set(FIRST_RESOURCES)))
 
 
-def numbered(values: Sequence[_Ordered], always: Iterable[_Ordered] = ()) -> tuple[list[_Ordered], Int32]:
+def numbered(values: Sequence[Any], always: Iterable[Any] = ()) -> tuple[list[Any], Int32]:
     """Return (the distinct values sorted, with those that are there always; the number of each value)."""
     distinct = sorted({*always, *values})
     number = dict(zip(distinct, range(len(distinct)), strict=True))
     return distinct, np.fromiter(map(number.__getitem__, values), np.int32, len(values))
+
+
+def row_of_key(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """Return the row of each key."""
+    return {key: row for row, key in enumerate(keys)}
 
 
 def places_in(order: Int64) -> Int32:

@@ -20,7 +20,7 @@ from trimtab.planner.snapshot.checks import (
     check_index,
 )
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, NodeColumns
-from trimtab.planner.snapshot.dictionaries import numbered
+from trimtab.planner.snapshot.dictionaries import numbered, row_of_key
 from trimtab.v1 import snapshot_pb2 as pb
 
 _TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
@@ -145,7 +145,7 @@ def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictiona
         row.index = int(columns.row[bad[0]])
         name = dictionaries.resources[int(columns.resource[bad[0]])]
         row.amount(int(columns.amount[bad[0]]), f"{field}[{name!r}]")
-    place = {name: i for i, name in enumerate(dictionaries.canonical_resources)}
+    place = row_of_key(dictionaries.canonical_resources)
     # No node offers a resource that has no column.
     column = np.array([place.get(name, -1) for name in dictionaries.resources], np.int64)[columns.resource]
     has_column = column >= 0

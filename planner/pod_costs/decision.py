@@ -21,7 +21,7 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.pod_costs.members import LeftAlone, Members, active, group_pods, owner_name, owner_texts
 from trimtab.planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
-from trimtab.planner.pod_costs.strategies import STRATEGIES
+from trimtab.planner.pod_costs.strategies.pods import STRATEGIES
 from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round

@@ -25,7 +25,7 @@ from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput, Work
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.growth import Growth, GrowthNeed
+from trimtab.planner.simulation.growth import GrowthNeed
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from trimtab.planner.snapshot.caches import UNCACHED
@@ -267,7 +267,7 @@ class _RoundAttempt:
             seed=call.request.seed,
             settings=resolve_planner(call.request.settings),
             work=call.work,
-            grow=self._growth_of,
+            grow=lambda code, virtual_pod_count: self._laid_out(virtual_pod_count).of(code),
             explained=call.explained,
             booked=call.input.booked if call.input else NOTHING_BOOKED,
             requested=call.input.requested if call.input else None,
@@ -359,9 +359,6 @@ class _RoundAttempt:
                     call.snapshot, self._needs, virtual_pod_count, call.work.cache, call.work.limits
                 )
         return self._growth
-
-    def _growth_of(self, code: int, virtual_pod_count: int) -> Growth:
-        return self._laid_out(virtual_pod_count).of(code)
 
     def _simulate(self, virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
         call, growth = self._call, self._laid_out(len(virtual))

@@ -18,7 +18,7 @@ from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation, to_keep, with_virtual
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
 from trimtab.planner.simulation.inputs import NO_TEMPLATES, TemplateRequestsKey, template_requests
-from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
+from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey, depend_on_everything
 from trimtab.planner.snapshot.columns import Snapshot
@@ -116,16 +116,13 @@ def round_growth(
 
     def lay_out(view: Snapshot) -> GrowthRows:
         depend_on_everything(view)
-        templates = zip(*(need.templates(limits) for need in needs.values()), strict=True)
+        of_groups = zip(*(need.templates(limits) for need in needs.values()), strict=True)
+        templates = [next((template for template in of_group if template is not None), None) for of_group in of_groups]
         upcoming = np.max([need.upcoming for need in needs.values()], axis=0).tolist()
-        return growth_rows(list(map(_first, templates)), upcoming, sum(spare_nodes), snapshot, limits)
+        return growth_rows(templates, upcoming, sum(spare_nodes), snapshot, limits)
 
     rows = cache.get(GrowthRowsKey(key), snapshot, lay_out)
     return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, spare_nodes), strict=True)))
-
-
-def _first(templates: tuple[GroupTemplate | None, ...]) -> GroupTemplate | None:
-    return next((template for template in templates if template is not None), None)
 
 
 def shares_of(growth: Growth, spare_nodes: list[int]) -> Iterator[Growth]:

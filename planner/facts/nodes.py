@@ -262,17 +262,6 @@ class NodeUse(NamedTuple):
     used: Float64
 
 
-class _NotCounted(NamedTuple):
-    """node, spec : int32 of pods on nodes that do not count; out_node, out_spec : int32 of pods subtracted from both
-    sides.
-    """
-
-    node: Int32
-    spec: Int32
-    out_node: Int32
-    out_spec: Int32
-
-
 def node_use(snapshot: Snapshot, requests: Float64) -> NodeUse:
     """Sum the requests on each node. requests : float64[R, S]. O(P · resources used by utilization)."""
     pods = snapshot.pods
@@ -315,7 +304,8 @@ def is_used(snapshot: Snapshot, settings: ScaleDownSettings, utilization: Utiliz
     return used
 
 
-def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _NotCounted:
+def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> tuple[Int64, Int64]:
+    """Return the pods on nodes that do not count, and those that are subtracted on both sides."""
     pods = snapshot.pods
     placed = pods.node >= 0
     daemons_out = of_nodes(snapshot, settings, lambda group: group.ignore_daemonsets_utilization)
@@ -324,16 +314,15 @@ def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool)
         out |= ((pods.flags & FLAG_DAEMON) != 0) & take_or(daemons_out, pods.node, False)
     if settings.ignore_mirror_pods_utilization:
         out |= (pods.flags & FLAG_MIRROR) != 0
-    unused, left_out = np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)
-    return _NotCounted(pods.node[unused], pods.spec[unused], pods.node[left_out], pods.spec[left_out])
+    return np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)
 
 
-def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource: int) -> Float64:
+def _share(snapshot: Snapshot, not_counted: tuple[Int64, Int64], use: NodeUse, resource: int) -> Float64:
     """Return the share of one resource by node. float64[N], NaN where the node has none."""
-    request = use.requests[resource]
-    count = len(snapshot.nodes.name)
-    ignored = np.bincount(not_counted.node, weights=request[not_counted.spec], minlength=count)
-    reserved = np.bincount(not_counted.out_node, weights=request[not_counted.out_spec], minlength=count)
+    request, pods, count = use.requests[resource], snapshot.pods, len(snapshot.nodes.name)
+    ignored, reserved = (
+        np.bincount(pods.node[rows], weights=request[pods.spec[rows]], minlength=count) for rows in not_counted
+    )
     used = use.used[resource] - ignored - reserved
     room = snapshot.nodes.allocatable[:, resource]
     available = room - reserved

@@ -21,7 +21,7 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.pod_costs.members import LeftAlone, Members, active, group_pods, owner_name, owner_texts
 from trimtab.planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
-from trimtab.planner.pod_costs.strategies import STRATEGIES
+from trimtab.planner.pod_costs.strategies.pods import STRATEGIES
 from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
@@ -50,7 +50,11 @@ def with_gangs(context: RankingContext, costs: Int32, left_alone: Collection[int
     without costs.
     O(P + Q log Q).
     """
-    gangs = [gang for gang in gangs_of(context.snapshot, context.round.work.cache) if _is_running(gang)]
+    gangs = [
+        gang
+        for gang in gangs_of(context.snapshot, context.round.work.cache)
+        if gang.group is not None and not gang.group.problem and 0 < gang.group.min_count <= len(gang.bound)
+    ]
     if not gangs or not len(costs):
         return costs
     in_gangs = _pods_of(gangs)
@@ -63,11 +67,6 @@ def with_gangs(context: RankingContext, costs: Int32, left_alone: Collection[int
     changed = costs.copy()
     changed[at] = _costs_of_gangs(of, costs[at].astype(np.int64), len(gangs))[of]
     return changed
-
-
-def _is_running(gang: Gang) -> bool:
-    group = gang.group
-    return group is not None and not group.problem and 0 < group.min_count <= len(gang.bound)
 
 
 def _pods_of(gangs: list[Gang]) -> _GangPods:

@@ -18,7 +18,6 @@ from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.reason_pb2 import PredicateReason
 
 UNLIMITED: Final = (1 << 31) - 1
-NOT_SHARED: Final = -1
 
 
 class VolumeCounters(NamedTuple):
@@ -26,7 +25,7 @@ class VolumeCounters(NamedTuple):
 
     row : int32[P] or -1; claim_offsets : int32[X+1]; claim : int32[…] ReadWriteOncePod claims that several pods mount;
     claim_used : int32[C] placed pods that mount a claim; attach_offsets : int32[X+1]; attach : int32[…, 2] (driver,
-    shared volume or NOT_SHARED), by driver; attached : int32[drivers, N] volumes on a node; limit : int32[drivers, N];
+    shared volume or -1), by driver; attached : int32[drivers, N] volumes on a node; limit : int32[drivers, N];
     mounted : int32[shared volumes, N] placed pods that mount a shared volume on a node.
     """
 

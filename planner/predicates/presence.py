@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.predicates.counter_kind import (
-    BuildContext,
     CounterKind,
     ListBuilder,
     Lists,
@@ -186,14 +185,10 @@ class PresenceBuilder:
         )
 
 
-def _builder(context: BuildContext) -> PresenceBuilder:
-    return PresenceBuilder(context.classes.size, context.topologies)
-
-
 PRESENCE: Final = CounterKind(
     "presence",
     cost=2,
-    builder=_builder,
+    builder=lambda context: PresenceBuilder(context.classes.size, context.topologies),
     notes=presence_notes,
     written=("counts", "total"),
     of_nodes=("domain",),

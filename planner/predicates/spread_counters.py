@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.predicates.counter_kind import (
-    BuildContext,
     CounterKind,
     ListBuilder,
     Lists,
@@ -229,14 +228,10 @@ def _buckets(
     return np.minimum(np.minimum(pods + 2, even), _MOST_BUCKETS)
 
 
-def _builder(context: BuildContext) -> SpreadBuilder:
-    return SpreadBuilder(context.classes, context.topologies)
-
-
 SPREAD: Final = CounterKind(
     "spread",
     cost=1,
-    builder=_builder,
+    builder=lambda context: SpreadBuilder(context.classes, context.topologies),
     notes=spread_notes,
     written=("nodes_in", "domains_in", "counts", "histogram", "lowest"),
     of_nodes=("domain", "eligible"),

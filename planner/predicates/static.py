@@ -112,14 +112,6 @@ class StaticPredicate(NamedTuple):
         return (self.reason,)
 
 
-class StaticPods(NamedTuple):
-    """The pods' side. values : of each predicate, the distinct values that it reads."""
-
-    specs: SchedulingSpecs
-    classes: PodClasses
-    volume_sets: VolumeSets
-
-
 class StaticAnswers(NamedTuple):
     """blocked : uint16[S, K], bit i is that of predicate i; by_reason : bool[V, K] what a predicate of specs excludes,
     by the values in `SchedulingSpecs.parts`."""
@@ -161,10 +153,14 @@ def _values(
 
 
 def static_answers(
-    predicates: Sequence[StaticPredicate], pods: StaticPods, nodes: NodeClasses, limits: RequestLimits
+    predicates: Sequence[StaticPredicate],
+    specs: SchedulingSpecs,
+    classes: PodClasses,
+    volume_sets: VolumeSets,
+    nodes: NodeClasses,
+    limits: RequestLimits,
 ) -> StaticAnswers:
     """Evaluate all static predicates. O(V · K) for each, then O(S · K) for each kind of value that refuses a node."""
-    specs, classes, volume_sets = pods
     node_class_count = len(nodes.taint_set)
     limits.reserve(4 * classes.size * node_class_count, "pod classes times node classes")
     by_reason: dict[int, Bool] = {}

@@ -19,7 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -230,11 +230,8 @@ class ThreadLanes:
         begun = [self._threads.submit(in_context(task)) for task in tasks[1:]]
         try:
             results = [task() for task in tasks[:1]]
-            return results + [_result(future, task) for future, task in zip(begun, tasks[1:], strict=True)]
+            # Tasks that no other thread has begun are for this one.
+            later = zip(begun, tasks[1:], strict=True)
+            return results + [task() if future.cancel() else future.result() for future, task in later]
         finally:
             wait([future for future in begun if not future.cancel()])
-
-
-def _result(begun: "Future[T]", task: Callable[[], T]) -> T:
-    """Return the result of a task, whether another thread has begun it or not."""
-    return task() if begun.cancel() else begun.result()

@@ -35,7 +35,6 @@ from trimtab.planner.predicates.counters import build_counters, local_classes, w
 from trimtab.planner.predicates.order import STATIC, looks_at
 from trimtab.planner.predicates.resources import checked_resources, resource_counters
 from trimtab.planner.predicates.static import (
-    StaticPods,
     node_signature,
     spec_parts,
     static_answers,
@@ -154,7 +153,7 @@ def build_empty(
     signature = node_signature(STATIC, specs, mounted)
     nodes = node_classes(inputs.strings, inputs.label_sets, inputs.nodes, signature, limits)
     nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
-    static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
+    static = static_answers(STATIC, specs, classes, mounted, nodes, limits)
     matching = PodMatching(classes, _namespace_rows(snapshot, inputs, specs, classes), limits)
     spare = any(virtual_nodes.is_spare for virtual_nodes in virtual.nodes)
     topologies = Topologies(inputs.strings, inputs.label_sets, inputs.nodes.label_set, limits, has_spare_nodes=spare)

@@ -25,6 +25,7 @@ from trimtab.planner.snapshot.dictionaries import (
     read_label_sets,
     read_resources,
     read_strings,
+    row_of_key,
 )
 from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
 from trimtab.planner.snapshot.pod_specs import read_capacity_requests, read_pod_specs, read_slack_requests, read_volumes
@@ -132,7 +133,7 @@ def draft(
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
     owners = read_owners(message.owners, strings, resources, partial(_pod_template, dictionaries))
-    indices = _index_of(nodes.name), _index_of([owner.uid for owner in owners])
+    indices = row_of_key(nodes.name), row_of_key(owner.uid for owner in owners)
     of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, *indices)
     pods, missing = read_pods(message.pods, namespace, of_pods)
     sizes = DictionarySizes(len(moved_sets), len(moved_specs))
@@ -161,10 +162,6 @@ def draft(
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
         dangling=DanglingReferences(*missing, no_group),
     )
-
-
-def _index_of(keys: Sequence[str]) -> dict[str, int]:
-    return {key: i for i, key in enumerate(keys)}
 
 
 def _row_bytes(message: pb.ClusterSnapshot) -> int:
@@ -259,7 +256,7 @@ def _nodes(
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
     nodes = read_nodes(messages, _of_nodes("nodes", dictionaries), np.zeros(len(names), np.int32))
     ids = [messages[i].node_group for i in order.tolist()]
-    row_of_group = {group.id: i for i, group in enumerate(groups)}
+    row_of_group = row_of_key(group.id for group in groups)
     group, missing = resolve(np.arange(len(ids), dtype=np.int32), ids, row_of_group)
     return take_nodes(nodes, order)._replace(group=np.maximum(group, np.int32(NONE))), missing
 

@@ -28,6 +28,7 @@ from trimtab.planner.snapshot.columns import (
     Text,
 )
 from trimtab.planner.snapshot.decode import ReadSpecs, draft
+from trimtab.planner.snapshot.dictionaries import row_of_key
 from trimtab.planner.snapshot.joined_rows import (
     JoinedDictionaries,
     JoinedTables,
@@ -149,7 +150,7 @@ def join_pods(
     nodes = _rows_of_nodes(base, tables, cache)
     names, to_nodes = (base.nodes.name, changed.nodes.name), ("node", "pinned", "nominated")
     columns, missing = zip(*(referring(column, names, nodes) for column in to_nodes), strict=True)
-    owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
+    owners = row_of_key(owner.uid for owner in tables.owners)
     uids = [owner.uid for owner in base.owners], [owner.uid for owner in changed.owners]
     owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
@@ -177,20 +178,16 @@ def _rows_of_nodes(base: Snapshot, tables: JoinedTables, cache: SnapshotCache) -
     """Return the rows of the joined nodes by name; those of the base are cached with it."""
     if tables.nodes.name is base.nodes.name:
         return rows_of_nodes(base, cache)
-    return _rows(tables.nodes.name)
+    return row_of_key(tables.nodes.name)
 
 
 def rows_of_nodes(snapshot: Snapshot, cache: SnapshotCache) -> Mapping[str, int]:
     """Return the row of each node by its name."""
-    return cache.get(NodeRowsKey(), snapshot, lambda view: _rows(view.nodes.name))
+    return cache.get(NodeRowsKey(), snapshot, lambda view: row_of_key(view.nodes.name))
 
 
 class NodeRowsKey(SnapshotKey[Mapping[str, int]]):
     """The row of each node by its name."""
-
-
-def _rows(names: Sequence[str]) -> Mapping[str, int]:
-    return {name: i for i, name in enumerate(names)}
 
 
 class _Merge(NamedTuple):

@@ -61,12 +61,12 @@ def check_limit(row: Row, items: Sized, limit: int, field: str, whose: str = "")
         row.refuse(field, f"{whose}{' has' if whose else 'there are'} {len(items)}; the API allows at most {limit}")
 
 
-def check_device_count(row: Row, devices: Sequence[model.DeviceContent], field: str) -> None:
+def check_device_count(row: Row, devices: Sequence[model.DeviceContent]) -> None:
     """Refuse a slice with more devices than the API allows."""
-    check_limit(row, devices, MOST_DEVICES, field)
+    check_limit(row, devices, MOST_DEVICES, "contents")
     if len(devices) > MOST_WITH_EXTRAS and any(map(_has_extras, devices)):
         problem = f"there are {len(devices)}; the API allows at most {MOST_WITH_EXTRAS}"
-        row.refuse(field, f"{problem} where one has taints, takes of counters or has lists as attributes")
+        row.refuse("contents", f"{problem} where one has taints, takes of counters or has lists as attributes")
 
 
 def _has_extras(device: model.DeviceContent) -> bool:
@@ -119,17 +119,14 @@ def _attribute(row: Row, m: pb.DeviceAttribute) -> model.DeviceAttribute:
 def _capacity(row: Row, m: pb.DeviceCapacity) -> model.DeviceCapacity:
     policy = None
     if m.has_policy:
+        values = [read_quantity(row, text, "capacities.valid_values") for text in m.valid_values]
         policy = model.CapacityPolicy(
             default_nano=_optional(row, m.default_request, "capacities.default_request"),
-            valid_values_nano=_values(row, m.valid_values),
+            valid_values_nano=tuple(values) or None,
             valid_range=_range(row, m.valid_range) if m.HasField("valid_range") else None,
         )
     value = read_quantity(row, m.value, "capacities.value")
     return model.DeviceCapacity(row.needed(m.name, "capacities.name"), value, policy)
-
-
-def _values(row: Row, texts: Iterable[str]) -> tuple[int, ...] | None:
-    return tuple([read_quantity(row, text, "capacities.valid_values") for text in texts]) or None
 
 
 def _range(row: Row, m: pb.CapacityRange) -> model.CapacityRange:

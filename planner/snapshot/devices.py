@@ -4,7 +4,7 @@ Decides order and numbering; loops over rows of dictionaries only. An empty mess
 with the row of the message. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -41,7 +41,7 @@ from trimtab.planner.snapshot.device_values import (
     read_quantity,
     read_taint_rule,
 )
-from trimtab.planner.snapshot.dictionaries import canonical_strings, encoded, read_strings
+from trimtab.planner.snapshot.dictionaries import canonical_strings, encoded, numbered, places_in, read_strings
 from trimtab.planner.snapshot.rows import read_terms
 from trimtab.planner.snapshot.texts import TextColumn, take_text
 from trimtab.v1 import snapshot_pb2 as pb
@@ -157,11 +157,8 @@ def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValue
         # What has been made is counted; one more is at most as large as a value of the API.
         reserve_memory(len(code_of[row]), "dictionaries of devices")
     by_code = {code: values[row] for row, code in code_of.items()}
-    distinct = sorted(by_code)
-    rank = {code: at for at, code in enumerate(distinct)}
     moved = np.full(len(values) + 1, -1, np.int32)
-    for row, code in code_of.items():
-        moved[row] = rank[code]
+    distinct, moved[list(code_of)] = numbered(list(code_of.values()))
     return _UsedValues(tuple([by_code[code] for code in distinct]), moved)
 
 
@@ -179,7 +176,7 @@ def _device_set(row: Row, m: pb.DeviceSet, contents: Sequence[DeviceContent]) ->
         if not 0 <= index < len(contents):
             row.refuse("contents", f"{index} is not an index into contents; there are {len(contents)}")
     devices = tuple([contents[index] for index in m.contents])
-    check_device_count(row, devices, "contents")
+    check_device_count(row, devices)
     return DeviceSet(tuple([row.needed_text(index, "names") for index in m.names]), devices)
 
 
@@ -224,7 +221,11 @@ def _slices(table: pb.ResourceSliceTable, d: _DeviceDictionaries) -> SliceColumn
 
 def _in_order(table: Any, order: Int64) -> Any:
     """Return a table of columns with its rows in another order."""
-    return type(table)(*(take_text(column, order) if isinstance(column, Text) else column[order] for column in table))
+    return type(table)(*_columns_in_order(table, order))
+
+
+def _columns_in_order(columns: Iterable[Any], order: Int64) -> Iterator[Any]:
+    return (take_text(column, order) if isinstance(column, Text) else column[order] for column in columns)
 
 
 def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[ClaimColumns, tuple[int, ...]]:
@@ -238,7 +239,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     pods = TextColumn(_CLAIMS, "pods", "pod_lengths", count)
     flags = read_optional(table.flags, np.uint8, count, _CLAIMS, "flags")
     check_range(flags, 0, _CLAIM_FLAGS, _CLAIMS, "flags", "set of flags")
-    of_claims = _OfClaims(
+    of_claims = (
         namespace,
         names,
         d.claim_specs.moved[read_column(table.spec, np.int32, count, _CLAIMS, "spec")],
@@ -254,9 +255,8 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     of_consumers = TextColumn(_CLAIMS, "consumers", "consumer_lengths", len(consumer_claim))
     consumers = of_consumers.read(table.consumers, table.consumer_lengths, may_be_empty=True)
     if order is not None:
-        of_claims = _in_order(of_claims, order)
-        moved = np.empty(count, np.int32)
-        moved[order] = np.arange(count, dtype=np.int32)
+        of_claims = tuple(_columns_in_order(of_claims, order))
+        moved = places_in(order)
         results, amounts = _sorted_results(results, amounts, moved)
         consumer_claim = moved[consumer_claim]
     by_name = _by_name(consumer_claim, consumers)
@@ -264,21 +264,8 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
     return ClaimColumns(*of_claims, *results, *amounts, consumer_claim, consumers), quantities
 
 
-class _OfClaims(NamedTuple):
-    """The columns of length C, as in `ClaimColumns`."""
-
-    namespace: Int32
-    name: Text
-    spec: Int32
-    pod: Text
-    pod_claim: Int32
-    flags: Any
-    node: Int32
-    selector: Int32
-
-
 class _OfResults(NamedTuple):
-    """The columns of length D."""
+    """The columns of length D, as in `ClaimColumns`."""
 
     claim: Int32
     driver: Int32
@@ -320,9 +307,7 @@ def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfR
     row, parsed = Row(_CLAIMS, d.strings), list[int]()
     for row.index, index in zip(first.tolist(), asking(distinct.tolist()), strict=True):
         parsed.append(read_quantity(row, d.strings[index], "capacity_amount"))
-    quantities = sorted(set(parsed))
-    rank = {quantity: at for at, quantity in enumerate(quantities)}
-    moved = np.array([rank[claim] for claim in parsed], np.int32)
+    quantities, moved = numbered(parsed)
     driver, pool, device, request = texts
     return (
         _OfResults(claim, driver, pool, device, request, flags),
@@ -345,8 +330,7 @@ def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> t
     """Return both in the order of the claims' new rows. moved : int32[C]."""
     order = np.argsort(moved[results.claim], kind="stable")
     in_order = _in_order(results._replace(claim=moved[results.claim]), order)
-    row = np.empty(len(order), np.int32)
-    row[order] = np.arange(len(order), dtype=np.int32)
+    row = places_in(order)
     of_amounts = np.argsort(row[amounts.result], kind="stable")
     return in_order, _in_order(amounts._replace(result=row[amounts.result]), of_amounts)
 
@@ -354,10 +338,8 @@ def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> t
 def _by_name(claim: Int32, names: Text) -> Int64:
     """Return the order of consumers by claim, then name. Names are read only where a claim has several."""
     several = np.flatnonzero((np.bincount(claim) > 1)[claim]) if len(claim) else np.zeros(0, np.int64)
-    texts = [names.get(at) for at in several.tolist()]
-    place = {text: at for at, text in enumerate(sorted(set(texts)))}
     rank = np.zeros(len(claim), np.int32)
-    rank[several] = [place[text] for text in texts]
+    _, rank[several] = numbered([names.get(at) for at in several.tolist()])
     return np.lexsort((rank, claim)).astype(np.int64)
 
 

@@ -6,9 +6,9 @@ index. That check compares and never subtracts, as differences of int32 wrap, an
 a bad snapshot is refused, a bad state is ignored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -69,6 +69,7 @@ def encoded(value: object) -> bytes:
 
 
 _Value = TypeVar("_Value", PodRequirements, MountedVolume)
+_Key = TypeVar("_Key")
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 CPU, MEMORY = 0, 1
 """Positions in `Snapshot.resources`, which begins with `FIRST_RESOURCES`."""
@@ -111,11 +112,8 @@ def canonical_strings(strings: Sequence[str], used: Sequence[Int32]) -> tuple[tu
     for column in used:
         mask[column] = True
     rows = np.flatnonzero(mask)
-    texts = [strings[i] for i in rows.tolist()]
-    distinct = sorted(set(texts))
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
     moved = np.full(len(strings), -1, np.int32)
-    moved[rows] = np.fromiter((rank[text] for text in texts), np.int32, len(texts))
+    distinct, moved[rows] = numbered([strings[i] for i in rows.tolist()])
     return tuple(distinct), moved
 
 
@@ -133,40 +131,41 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
         place, keys, values = place[order], keys[order], values[order]
         if (twice := np.flatnonzero(np.diff(place) == 0)).size:
             raise SnapshotError("label_sets", int(owner[twice[0]]), "keys", "a key is given twice; give each key once")
-    entries = np.empty((len(keys), 2), ">i4")
-    entries[:, 0], entries[:, 1] = keys, values
-    # Bytes of big-endian numbers compare as the numbers do, and a dictionary of bytes finds the duplicates.
+    distinct, moved_sets = numbered(encoded_sets(LabelSets(sets.offsets, keys, values)), [b""])
+    return decoded_sets(distinct), moved_sets
+
+
+def encoded_sets(sets: LabelSets) -> list[bytes]:
+    """Return each set as bytes, which compare as the sets do: big-endian numbers. A dictionary finds duplicates."""
+    entries = np.empty((len(sets.keys), 2), ">i4")
+    entries[:, 0], entries[:, 1] = sets.keys, sets.values
     blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()
-    rows = [blob[start:end] for start, end in pairwise(bounds)]
-    distinct = sorted({b"", *rows})
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
-    joined = np.frombuffer(b"".join(distinct), ">i4").reshape(-1, 2)
-    sizes = np.fromiter((len(row) // 8 for row in distinct), np.int32, len(distinct))
-    canonical = LabelSets(
-        offsets_of(sizes).astype(np.int32),
-        np.ascontiguousarray(joined[:, 0], dtype=np.int32),
-        np.ascontiguousarray(joined[:, 1], dtype=np.int32),
-    )
-    return canonical, np.fromiter((rank[row] for row in rows), np.int32, count)
+    return [blob[start:end] for start, end in pairwise(bounds)]
+
+
+def decoded_sets(rows: Sequence[bytes]) -> LabelSets:
+    """Undo `encoded_sets`."""
+    entries = np.frombuffer(b"".join(rows), ">i4").reshape(-1, 2)
+    sizes = np.fromiter((len(row) // 8 for row in rows), np.int32, len(rows))
+    keys, values = (np.ascontiguousarray(entries[:, i], dtype=np.int32) for i in (0, 1))
+    return LabelSets(offsets_of(sizes).astype(np.int32), keys, values)
 
 
 def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int32]:
     """Return (the distinct values in the order of their encodings; the new index of each old one)."""
     codes = [encoded(value) for value in values]
     by_code = dict(zip(codes, values, strict=True))
-    distinct = sorted(by_code)
-    rank = dict(zip(distinct, range(len(distinct)), strict=True))
-    moved = np.fromiter((rank[code] for code in codes), np.int32, len(codes))
+    distinct, moved = numbered(codes)
     return tuple(by_code[code] for code in distinct), moved
 
 
-def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> Sequence[MountedVolume]:
+def check_volumes(volumes: Sequence[MountedVolume]) -> Sequence[MountedVolume]:
     """Return the same volumes. Refuses two that have one id but differ."""
     volume_of_id: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
         if volume_of_id.setdefault(volume.id, volume) != volume:
             raise SnapshotError(
-                table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
+                "volumes", row, "id", f"{volume.id!r} is given before with different content; give each volume once"
             )
     return volumes
 
@@ -188,6 +187,25 @@ def read_resources(message: pb.ClusterSnapshot) -> list[str]:
 def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
     """Return `FIRST_RESOURCES`, then the others sorted."""
     return FIRST_RESOURCES + tuple(sorted(set(names) - set(FIRST_RESOURCES)))
+
+
+def numbered(values: Sequence[Any], always: Iterable[Any] = ()) -> tuple[list[Any], Int32]:
+    """Return (the distinct values sorted, with those that are there always; the number of each value)."""
+    distinct = sorted({*always, *values})
+    number = dict(zip(distinct, range(len(distinct)), strict=True))
+    return distinct, np.fromiter(map(number.__getitem__, values), np.int32, len(values))
+
+
+def row_of_key(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """Return the row of each key."""
+    return {key: row for row, key in enumerate(keys)}
+
+
+def places_in(order: Int64) -> Int32:
+    """Return the place of each row in an order of all rows."""
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
 
 
 def offsets_of(sizes: Int32) -> Int64:

@@ -7,7 +7,7 @@ SnapshotError for a deleted key that is not in the base, or that is also changed
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import compress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,7 +25,14 @@ from trimtab.planner.model.values import (
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, LabelSets, NodeColumns, Snapshot
-from trimtab.planner.snapshot.dictionaries import canonical_resources, encoded, offsets_of
+from trimtab.planner.snapshot.dictionaries import (
+    canonical_resources,
+    decoded_sets,
+    encoded,
+    encoded_sets,
+    numbered,
+    row_of_key,
+)
 from trimtab.planner.snapshot.nodes import check_size, take_nodes
 from trimtab.planner.snapshot.references import NONE, is_identity, resolve, unresolve
 from trimtab.planner.snapshot.rows import spec_in
@@ -93,19 +100,19 @@ class RanksKey(SnapshotKey[dict[Any, int]]):
 
 def join_dictionaries(base: Snapshot, changed: Snapshot, cache: SnapshotCache = UNCACHED) -> JoinedDictionaries:
     """Join the dictionaries of two snapshots. cache : that of the base."""
-    ranks = cache.get(RanksKey("strings"), base, lambda view: _ranks(view.strings))
+    ranks = cache.get(RanksKey("strings"), base, lambda view: row_of_key(view.strings))
     strings, string_numbers = _join_sorted(base.strings, changed.strings, ranks, changed.strings)
     label_sets, set_numbers = _join_label_sets(base, changed, *string_numbers, cache)
-    ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encoded, view.specs))))
+    ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: row_of_key(map(encoded, view.specs)))
     specs, spec_numbers = _join_sorted(
         base.specs, changed.specs, ranks_of_specs, [encoded(spec) for spec in changed.specs]
     )
-    ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: _ranks(list(map(encoded, view.volumes))))
+    ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: row_of_key(map(encoded, view.volumes)))
     volumes, volume_numbers = _join_sorted(
         base.volumes, changed.volumes, ranks_of_volumes, [encoded(volume) for volume in changed.volumes]
     )
     resources = canonical_resources((*base.resources, *changed.resources))
-    place = {name: i for i, name in enumerate(resources)}
+    place = row_of_key(resources)
     resource_numbers = [np.array([place[name] for name in side.resources], np.int32) for side in (base, changed)]
     sides = zip(string_numbers, set_numbers, spec_numbers, volume_numbers, resource_numbers, strict=True)
     first, second = (Numbers(*side) for side in sides)
@@ -119,10 +126,6 @@ def renumbered(numbers: Int32, column: Int32) -> Int32:
     return column if is_identity(numbers) else numbers[column]
 
 
-def _ranks(ascending: Sequence[Any]) -> dict[Any, int]:
-    return {key: i for i, key in enumerate(ascending)}
-
-
 def _join_sorted(
     first: Sequence[Any], second: Sequence[Any], first_ranks: dict[Any, int], second_keys: Sequence[Any]
 ) -> tuple[Sequence[Any], tuple[Int32, Int32]]:
@@ -132,7 +135,7 @@ def _join_sorted(
         return first, (same, np.array([first_ranks[key] for key in second_keys], np.int32))
     value = dict(zip(second_keys, second, strict=True)) | dict(zip(first_ranks, first, strict=True))
     ordered = sorted(value)
-    rank = _ranks(ordered)
+    rank = row_of_key(ordered)
     first_numbers = np.fromiter((rank[key] for key in first_ranks), np.int32, len(first))
     second_numbers = np.fromiter((rank[key] for key in second_keys), np.int32, len(second))
     return [value[key] for key in ordered], (first_numbers, second_numbers)
@@ -147,25 +150,19 @@ def _join_label_sets(
     """
     if is_identity(base_strings):
         # The strings keep their numbers, so these do not matter.
-        ranks = cache.get(RanksKey("label_sets"), base, lambda view: _ranks(_rows(view.label_sets, base_strings)))
+        ranks = cache.get(RanksKey("label_sets"), base, lambda view: row_of_key(_rows(view.label_sets, base_strings)))
     else:
-        ranks = _ranks(_rows(base.label_sets, base_strings))
+        ranks = row_of_key(_rows(base.label_sets, base_strings))
     rows = _rows(changed.label_sets, changed_strings)
     joined, numbers = _join_sorted(tuple(ranks), rows, ranks, rows)
     if len(joined) == len(ranks) and is_identity(base_strings):
         return base.label_sets, numbers
-    entries = np.frombuffer(b"".join(joined), ">i4").reshape(-1, 2)
-    sizes = np.fromiter((len(row) // 8 for row in joined), np.int32, len(joined))
-    keys, values = (np.ascontiguousarray(entries[:, i], dtype=np.int32) for i in (0, 1))
-    return LabelSets(offsets_of(sizes).astype(np.int32), keys, values), numbers
+    return decoded_sets(joined), numbers
 
 
 def _rows(sets: LabelSets, numbers: Int32) -> list[bytes]:
     """Return each set as bytes with the same order as the sets."""
-    entries = np.empty((len(sets.keys), 2), ">i4")
-    entries[:, 0], entries[:, 1] = numbers[sets.keys], numbers[sets.values]
-    blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()
-    return [blob[start:end] for start, end in pairwise(bounds)]
+    return encoded_sets(LabelSets(sets.offsets, numbers[sets.keys], numbers[sets.values]))
 
 
 def join_tables(
@@ -205,15 +202,13 @@ def join_tables(
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=tuple(namespaces),
         deletions=acting.deletions,
-        recent_evictions=tuple(_evictions(acting.recent_evictions, numbers)),
+        recent_evictions=tuple(
+            row._replace(spec=spec_in(numbers.specs, row.spec), label_set=int(numbers.label_sets[row.label_set]))
+            for row in acting.recent_evictions
+        ),
         pod_groups=tuple(sorted(pod_groups, key=lambda pod_group: (pod_group.namespace, pod_group.name))),
         no_group=no_group,
     )
-
-
-def _evictions(rows: Iterable[RecentEviction], numbers: Numbers) -> Iterable[RecentEviction]:
-    for row in rows:
-        yield row._replace(spec=spec_in(numbers.specs, row.spec), label_set=int(numbers.label_sets[row.label_set]))
 
 
 def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str]) -> set[str]:
@@ -248,7 +243,7 @@ def _join(
 
 def _order(base: Sequence[str], changed: Sequence[str], deleted: Deleted) -> tuple[list[str], Int64]:
     """Return (the names joined, sorted; int64: the row of each, those of `changed` counted after those of `base`)."""
-    row = {name: i for i, name in enumerate(base)}
+    row = row_of_key(base)
     replaced = {name: len(base) + i for i, name in enumerate(changed)}
     for gone in check_deleted(deleted, row, replaced):
         del row[gone]
@@ -294,7 +289,7 @@ def _join_nodes(
         (base.nodes.group, [g.id for g in base.groups], base.dangling.group),
         (changed.nodes.group, [g.id for g in changed.groups], changed.dangling.group),
     )
-    group, missing = resolve(target[source], names, {group.id: i for i, group in enumerate(groups)})
+    group, missing = resolve(target[source], names, row_of_key(group.id for group in groups))
     return nodes._replace(group=np.maximum(group, np.int32(NONE))), missing
 
 
@@ -317,9 +312,8 @@ def stack_references(first: Reference, second: Reference) -> tuple[Int32, list[s
 def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionaries, table: str) -> NodeColumns:
     """Return the rows of both, one after the other, in the numbers of the joined dictionaries, except `group`."""
     a, b = getattr(base, table), getattr(changed, table)
-    taint_sets = sorted({*a.taint_sets, *b.taint_sets})
-    rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
-    taints = [np.array([rank[taint_set] for taint_set in side.taint_sets], np.int32)[side.taint_set] for side in (a, b)]
+    taint_sets, of_sets = numbered([*a.taint_sets, *b.taint_sets])
+    taints = of_sets[: len(a.taint_sets)][a.taint_set], of_sets[len(a.taint_sets) :][b.taint_set]
     numbers = (dictionaries.base, dictionaries.changed)
     sets = [number.label_sets[side.label_set] for side, number in zip((a, b), numbers, strict=True)]
     width = len(dictionaries.resources)

@@ -20,6 +20,7 @@ from trimtab.planner.snapshot.checks import (
     check_index,
 )
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64, NodeColumns
+from trimtab.planner.snapshot.dictionaries import numbered, row_of_key
 from trimtab.v1 import snapshot_pb2 as pb
 
 _TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
@@ -50,15 +51,14 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
     check_index(label_set, len(dictionaries.label_sets), table, "label_set", "label_sets")
     row = Row(table, dictionaries.strings)
     taints, traits = _rows_of_taints(row, messages), _rows_of_traits(row, messages)
-    taint_sets = sorted({(), *taints})
-    rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
+    taint_sets, taint_set = numbered(taints, [()])
     allocatable = _amounts(row, [m.allocatable for m in messages], dictionaries, "allocatable")
     capacity = [m.capacity or m.allocatable for m in messages]
     return NodeColumns(
         name=tuple([m.name for m in messages]),
         provider_id=tuple([m.provider_id for m in messages]),
         label_set=dictionaries.label_sets[label_set],
-        taint_set=np.fromiter((rank[taint_set] for taint_set in taints), np.int32, len(messages)),
+        taint_set=taint_set,
         taint_sets=tuple(taint_sets),
         unschedulable=_flags([m.unschedulable for m in messages]),
         allocatable=allocatable,
@@ -145,7 +145,7 @@ def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictiona
         row.index = int(columns.row[bad[0]])
         name = dictionaries.resources[int(columns.resource[bad[0]])]
         row.amount(int(columns.amount[bad[0]]), f"{field}[{name!r}]")
-    place = {name: i for i, name in enumerate(dictionaries.canonical_resources)}
+    place = row_of_key(dictionaries.canonical_resources)
     # No node offers a resource that has no column.
     column = np.array([place.get(name, -1) for name in dictionaries.resources], np.int64)[columns.resource]
     has_column = column >= 0

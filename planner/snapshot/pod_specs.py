@@ -51,8 +51,8 @@ class _SpecRow(Row):
 
     __slots__ = ("claims", "string_count", "tolerations")
 
-    def __init__(self, table: str, strings: Sequence[str]) -> None:
-        super().__init__(table, strings)
+    def __init__(self, strings: Sequence[str]) -> None:
+        super().__init__("pod_specs", strings)
         self.tolerations: dict[tuple[int, int, int, int], TolerationSpec] = {}
         self.claims: dict[tuple[bytes, ...], tuple[PodClaim, ...]] = {}
         self.string_count = 0
@@ -94,7 +94,7 @@ class SpecReader:
     ) -> list[PodRequirements]:
         """Return one value for each row, in the order of the rows."""
         as_sent = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
-        row, specs, more = _SpecRow("pod_specs", strings), [], dict[bytes, PodRequirements]()
+        row, specs, more = _SpecRow(strings), [], dict[bytes, PodRequirements]()
         for message in row.over(messages):
             sent = message.SerializeToString(deterministic=True)
             spec = as_sent.specs.get(sent) or more.get(sent)
@@ -112,7 +112,7 @@ def read_pod_specs(
     messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]
 ) -> list[PodRequirements]:
     """Return one value for each row, in the order of the rows."""
-    row = _SpecRow("pod_specs", strings)
+    row = _SpecRow(strings)
     return [_pod_spec(row, message, resources) for message in row.over(messages)]
 
 

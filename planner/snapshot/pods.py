@@ -7,7 +7,7 @@ it is; otherwise it is sorted first. Raises SnapshotError with the row of the me
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from trimtab.planner.snapshot.checks import (
     read_column,
     read_optional,
 )
-from trimtab.planner.snapshot.columns import Dangling, Float64, Int32, Int64, PodColumns, UInt8
+from trimtab.planner.snapshot.columns import Dangling, Float64, Int32, Int64, PodColumns
+from trimtab.planner.snapshot.dictionaries import places_in
 from trimtab.planner.snapshot.references import resolve
 from trimtab.planner.snapshot.rows import UNKNOWN_COUNT
 from trimtab.planner.snapshot.texts import TextColumn, take_text
@@ -68,9 +69,7 @@ def read_numbers(table: pb.PodTable, strings: Sequence[str], moved: Int32, order
     # Turns -0.0 into 0.0: equal content has equal bytes.
     value += 0.0
     if order is not None:
-        rank = np.empty(table.count, np.int32)
-        rank[order] = np.arange(table.count, dtype=np.int32)
-        pod = rank[pod]
+        pod = places_in(order)[pod]
     return sorted_numbers(PodNumbers(pod, moved[keys], value))
 
 
@@ -204,84 +203,53 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         row = int(np.searchsorted(names.offsets, offset, "right")) - 1
         raise SnapshotError(TABLE, row, "names", f"{names.get(row)!r} has a slash; names of pods have none")
     order = of_names.order(rank, names, "of the same namespace; give each pod once")
-    columns = _read_indices(table, dictionaries)
-    plain = _read_plain(table)
+    columns = _read_indices(table, dictionaries) | _read_plain(table)
     mounts = _read_mounts(table, dictionaries, order)
     numbers = read_numbers(table, dictionaries.strings, dictionaries.moved, order)
     grouped = read_grouped_pods(table, dictionaries.strings, dictionaries.moved, order)
     if order is not None:
         rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
-        columns = _Indices(*(column[order] for column in columns))
-        plain = _Plain._make(column[order] for column in plain)
-    node, no_node = resolve(columns.node, dictionaries.strings, dictionaries.nodes)
-    owner, no_owner = resolve(columns.owner, dictionaries.strings, dictionaries.owners)
-    pinned, not_pinned = resolve(columns.pinned, dictionaries.strings, dictionaries.nodes)
-    nominated, not_nominated = resolve(columns.nominated, dictionaries.strings, dictionaries.nodes)
+        columns = {name: column[order] for name, column in columns.items()}
+    dangling = dict[str, Dangling]()
+    for name in DanglingPods._fields:
+        rows = dictionaries.owners if name == "owner" else dictionaries.nodes
+        columns[name], dangling[name] = resolve(columns[name], dictionaries.strings, rows)
     pods = PodColumns(
         namespace=rank,
         name=names,
         uid=uids,
-        spec=columns.spec,
-        label_set=columns.label_set,
-        node=node,
-        owner=owner,
-        created_s=plain.created_s,
-        deletion_s=plain.deletion_s,
-        phase=plain.phase,
-        flags=plain.flags,
-        deletion_cost=plain.deletion_cost,
-        pinned=pinned,
-        nominated=nominated,
         volume_pod=mounts[0],
         volume=mounts[1],
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
         **grouped._asdict(),
+        **columns,
     )
-    return pods, DanglingPods(no_node, no_owner, not_pinned, not_nominated)
+    return pods, DanglingPods(**dangling)
 
 
-class _Indices(NamedTuple):
-    """Columns of references: spec, label_set in canonical numbers; the others in the message's strings."""
-
-    spec: Int32
-    label_set: Int32
-    node: Int32
-    owner: Int32
-    pinned: Int32
-    nominated: Int32
-
-
-class _Plain(NamedTuple):
-    """Columns of plain values, see `PodColumns`. created_s, deletion_s : int64[P]; phase, flags : uint8[P];
-    deletion_cost : int32[P].
-    """
-
-    created_s: Int64
-    deletion_s: Int64
-    phase: UInt8
-    flags: UInt8
-    deletion_cost: Int32
-
-
-def _read_indices(table: pb.PodTable, dictionaries: PodDictionaries) -> _Indices:
+def _read_indices(table: pb.PodTable, dictionaries: PodDictionaries) -> dict[str, Any]:
+    """Return columns of references by name: spec, label_set in canonical numbers; others in the message's strings."""
     count, strings = table.count, len(dictionaries.strings)
     spec = read_column(table.spec, np.int32, count, TABLE, "spec")
     check_index(spec, len(dictionaries.specs), TABLE, "spec", "pod_specs")
     label_set = read_optional(table.label_set, np.int32, count, TABLE, "label_set")
     check_index(label_set, len(dictionaries.label_sets), TABLE, "label_set", "label_sets")
-    node = read_column(table.node, np.int32, count, TABLE, "node")
-    owner = read_optional(table.owner, np.int32, count, TABLE, "owner")
-    pinned = read_optional(table.pinned_node, np.int32, count, TABLE, "pinned_node")
-    nominated = read_optional(table.nominated_node, np.int32, count, TABLE, "nominated_node")
-    columns = (node, "node"), (owner, "owner"), (pinned, "pinned_node"), (nominated, "nominated_node")
-    for column, field in columns:
-        check_index(column, strings, TABLE, field, "strings")
-    return _Indices(dictionaries.specs[spec], dictionaries.label_sets[label_set], node, owner, pinned, nominated)
+    columns: dict[str, Any] = {"node": read_column(table.node, np.int32, count, TABLE, "node")}
+    for name, field in _OPTIONAL_NAMES.items():
+        columns[name] = read_optional(getattr(table, field), np.int32, count, TABLE, field)
+    for name, column in columns.items():
+        check_index(column, strings, TABLE, _OPTIONAL_NAMES.get(name, name), "strings")
+    return columns | {"spec": dictionaries.specs[spec], "label_set": dictionaries.label_sets[label_set]}
 
 
-def _read_plain(table: pb.PodTable) -> _Plain:
+_OPTIONAL_NAMES: Final = {"owner": "owner", "pinned": "pinned_node", "nominated": "nominated_node"}
+"""The message's field of each column."""
+
+
+def _read_plain(table: pb.PodTable) -> dict[str, Any]:
+    """Return columns of plain values by name."""
     count = table.count
     created_s = read_optional(table.created, np.int64, count, TABLE, "created")
     deletion_s = read_optional(table.deletion, np.int64, count, TABLE, "deletion")
@@ -292,7 +260,8 @@ def _read_plain(table: pb.PodTable) -> _Plain:
     check_range(deletion_s, 0, MAX_TIME_S, TABLE, "deletion", "time in Unix seconds")
     check_range(phase, 0, _LAST_PHASE, TABLE, "phase", "PodPhase")
     check_range(flags, 0, _KNOWN_FLAGS, TABLE, "flags", "set of flags")
-    return _Plain(created_s, deletion_s, phase, flags, deletion_cost)
+    times = {"created_s": created_s, "deletion_s": deletion_s}
+    return {**times, "phase": phase, "flags": flags, "deletion_cost": deletion_cost}
 
 
 def _read_mounts(table: pb.PodTable, dictionaries: PodDictionaries, order: Int64 | None) -> tuple[Int32, Int32]:
@@ -306,9 +275,7 @@ def _read_mounts(table: pb.PodTable, dictionaries: PodDictionaries, order: Int64
             TABLE, int(falls[0]) + 1, "volume_pod", "it is smaller than the one before; sort the column"
         )
     if order is not None:
-        rank = np.empty(table.count, np.int32)
-        rank[order] = np.arange(table.count, dtype=np.int32)
-        pod = rank[pod]
+        pod = places_in(order)[pod]
     return sort_mounts(pod, dictionaries.volumes[volume])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Dangling, Int32
+from trimtab.planner.snapshot.dictionaries import numbered
 
 NONE = -1
 """No name is given: a pod on no node. Also: a row that is not known."""
@@ -57,9 +58,7 @@ def dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
     """Return dangling references. rows : int32[U] ascending; target : int32[U], their references into `names`."""
     distinct, inverse = np.unique(target, return_inverse=True)
     texts = [names[i] for i in distinct.tolist()]
-    order = sorted(set(texts))
-    rank = dict(zip(order, range(len(order)), strict=True))
-    ranks = np.fromiter((rank[text] for text in texts), np.int32, len(texts))
+    order, ranks = numbered(texts)
     return Dangling(rows, ranks[inverse].astype(np.int32).reshape(-1), tuple(order))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.planner.facts.labels import LabelIndex
 from trimtab.planner.model.execution import RequestLimits
-from trimtab.planner.model.values import AffinityTerm, PodRequirements
+from trimtab.planner.model.values import AffinityTerm
 from trimtab.planner.pod_costs.members import active
 from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import RankingContext, Ranks, Strategy
@@ -203,15 +203,11 @@ def _by_term(snapshot: Snapshot) -> dict[tuple[AffinityTerm, int], dict[int, int
     """Return by term and weight how often each spec has it."""
     by_term: dict[tuple[AffinityTerm, int], dict[int, int]] = {}
     for number, spec in enumerate(snapshot.specs):
-        for term in _terms_of(spec):
+        required = [(term, REQUIRED_WEIGHT) for term in spec.pod_anti_affinity]
+        for term in required + [(preferred.term, preferred.weight) for preferred in spec.preferred_pod_anti_affinity]:
             times = by_term.setdefault(term, {})
             times[number] = times.get(number, 0) + 1
     return by_term
-
-
-def _terms_of(spec: PodRequirements) -> list[tuple[AffinityTerm, int]]:
-    required = [(term, REQUIRED_WEIGHT) for term in spec.pod_anti_affinity]
-    return required + [(preferred.term, preferred.weight) for preferred in spec.preferred_pod_anti_affinity]
 
 
 def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:

@@ -1,4 +1,6 @@
-"""By age. YOUNGEST: pods that were created last go first; OLDEST: those that were created first; BALANCE_DOMAINS: by
+"""All strategies; that by anti-affinity has a module of its own.
+
+By age. YOUNGEST: pods that were created last go first; OLDEST: those that were created first; BALANCE_DOMAINS: by
 age within the topology domain, 1 for the first pod of its domain.
 
 YOUNGEST and OLDEST count the seconds between the creation of a group's oldest pod and of each pod. With a threshold
@@ -32,6 +34,7 @@ from trimtab.planner.facts.nodes import prices
 from trimtab.planner.model.values import TaintSpec, TolerationSpec
 from trimtab.planner.pod_costs.members import Members, active
 from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY
 from trimtab.planner.pod_costs.strategy import RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.predicates.taints import any_tolerates
 from trimtab.planner.round.decision import Decided
@@ -66,12 +69,6 @@ def seconds_after_oldest(context: RankingContext, term: PodCostTerm) -> tuple[Fl
     return seconds, (Unranked(unknown, Reason.AGE_UNKNOWN, detail),)
 
 
-YOUNGEST = Strategy(lambda context, term, _: Ranks(*seconds_after_oldest(context, term)), SECONDS)
-
-
-OLDEST = Strategy(lambda context, term, cap: _reversed(seconds_after_oldest(context, term), cap), SECONDS)
-
-
 def _reversed(amounts: tuple[Float64, tuple[Unranked, ...]], cap: float) -> Ranks:
     """Rank those with the least of an amount first, counted down from a cap."""
     return Ranks(cap - np.minimum(amounts[0], cap), amounts[1])
@@ -98,9 +95,6 @@ def _by_domain(context: RankingContext, term: PodCostTerm, threshold: float) -> 
 
         unranked += (Unranked(lacking, Reason.TOPOLOGY_KEY_MISSING, detail),)
     return Ranks(rank, unranked)
-
-
-BALANCE_DOMAINS = Strategy(_by_domain)
 
 
 def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
@@ -135,12 +129,6 @@ def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[
             )
         )
     return np.where(np.isfinite(number), np.maximum(number, 0.0), 0.0), tuple(unranked)
-
-
-IDLE = Strategy(lambda context, term, _: Ranks(*numbers(context, term)))
-
-
-ACCUMULATED_WORK = Strategy(lambda context, term, cap: _reversed(numbers(context, term), cap))
 
 
 MOST_EXPENSIVE: Final = 1000.0
@@ -195,9 +183,6 @@ def _levels(context: RankingContext) -> Float64 | None:
     return level
 
 
-NODE_DRAIN = Strategy(_drained, NOW)
-
-
 def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
     rank = context.of_node(prices(context.snapshot))
@@ -210,9 +195,6 @@ def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ran
 
         unranked += (Unranked(unknown, PodCostGroupReason.PRICE_UNKNOWN, detail),)
     return Ranks(rank, unranked)
-
-
-NODE_COST = Strategy(_priced, MOST_EXPENSIVE)
 
 
 Tolerations = tuple[TolerationSpec, ...]
@@ -249,18 +231,29 @@ def _numbers(snapshot: Snapshot) -> tuple[Int32, list[Tolerations]]:
     return number, list(numbers)
 
 
-UNTOLERATED_TAINTS = Strategy(
-    lambda context, *_: rank_by_taints(
-        context, lambda tolerations, taints: sum(not any_tolerates(tolerations, taint) for taint in taints)
-    )
-)
+def _prefers_others(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> bool:
+    kept_off = (taint for taint in taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE)
+    return any(not any_tolerates(tolerations, taint) for taint in kept_off)
 
 
-PREFER_NO_SCHEDULE_NODES = Strategy(
-    lambda context, *_: rank_by_taints(
-        context,
-        lambda tolerations, taints: any(
-            taint.effect == TaintEffect.PREFER_NO_SCHEDULE and not any_tolerates(tolerations, taint) for taint in taints
-        ),
-    )
-)
+def _untolerated(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> int:
+    return sum(not any_tolerates(tolerations, taint) for taint in taints)
+
+
+STRATEGIES: Final[dict[int, Strategy]] = {
+    pb.PodCostStrategy.BALANCE_DOMAINS: Strategy(_by_domain),
+    pb.PodCostStrategy.UNTOLERATED_TAINTS: Strategy(lambda context, *_: rank_by_taints(context, _untolerated)),
+    pb.PodCostStrategy.PREFER_NO_SCHEDULE_NODES: Strategy(lambda context, *_: rank_by_taints(context, _prefers_others)),
+    pb.PodCostStrategy.ANTI_AFFINITY: ANTI_AFFINITY,
+    pb.PodCostStrategy.YOUNGEST: Strategy(
+        lambda context, term, _: Ranks(*seconds_after_oldest(context, term)), SECONDS
+    ),
+    pb.PodCostStrategy.OLDEST: Strategy(
+        lambda context, term, cap: _reversed(seconds_after_oldest(context, term), cap), SECONDS
+    ),
+    pb.PodCostStrategy.NODE_DRAIN: Strategy(_drained, NOW),
+    pb.PodCostStrategy.NODE_COST: Strategy(_priced, MOST_EXPENSIVE),
+    pb.PodCostStrategy.IDLE: Strategy(lambda context, term, _: Ranks(*numbers(context, term))),
+    pb.PodCostStrategy.ACCUMULATED_WORK: Strategy(lambda context, term, cap: _reversed(numbers(context, term), cap)),
+}
+"""All strategies. The only place that lists them."""

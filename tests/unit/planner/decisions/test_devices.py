@@ -8,9 +8,11 @@ from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as groups
 from tests.builders import scale_down, scale_up
-from trimtab.places import moves_by_node
+from trimtab.places import moves_by_node, on_existing
+from trimtab.planner.decisions import device_plan
 from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.device_amounts.placements import PlannedPods
+from trimtab.planner.device_amounts.planned import MixtureLimits, PlannedDevices, planned_snapshot
 from trimtab.planner.round.round import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, planner_pb2
@@ -459,3 +461,33 @@ def test_a_node_goes_when_its_partitions_fit_elsewhere_beside_those_of_another_s
     others = {"j": "gpu-0-2g-2", "k": "gpu-1-4g-0", "l": "gpu-2-4g-0"}
     full = [*objects, *(one for pod, device in others.items() for one in partition_holder(pod, "b", device, owner))]
     assert scale_down.plan(distinct(*full)).unneeded == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "checked", "nodes"),
+    [
+        pytest.param(0, 1, 1, id="nothing is refused"),
+        pytest.param(1, 2, 1, id="the first plan is refused"),
+        pytest.param(2, 2, 2, id="the second one, too"),
+    ],
+)
+def test_a_plan_that_is_refused_twice_puts_claims_of_one_kind_on_a_node(
+    refused: int, checked: int, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusals are given here, as no cluster is known whose second plan the allocator refuses."""
+    looked_at: list[set[int]] = []
+
+    def refuse(_: PlannedDevices, pods: PlannedPods) -> MixtureLimits | None:
+        looked_at.append({node for node in pods.node.tolist() if node >= 0})
+        return MixtureLimits() if len(looked_at) <= refused else None
+
+    monkeypatch.setattr(device_plan, "refused_mixtures", refuse)
+    pods = [dra.claiming_pod(size, templates={"gpu": size}) for size in ("1g", "2g")]
+    message = k8s.snapshot_of(*distinct(CLASS, *map(of_size, SIZES), *partitioned("a"), *partitioned("b"), *pods))
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP])
+    request.now.seconds = scale_up.NOW_S
+    planned = device_plan.plan_devices(planned_snapshot(canonicalize(message)), request, None, Work())
+    placed = on_existing(planned.answer.scale_up)
+    assert (sorted(placed), len(set(placed.values()))) == (["default/1g", "default/2g"], nodes)
+    # What is checked is the plan of both on one node; one kind on a node needs no check.
+    assert [len(on) for on in looked_at] == [1] * checked

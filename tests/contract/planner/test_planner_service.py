@@ -21,7 +21,7 @@ from trimtab.common.rpc.telemetry import start_telemetry
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.snapshot_reader import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 # Without shrinking: each example is a call, and the seed is printed.
 BRIEF = settings(examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -373,10 +373,3 @@ def test_a_shuffled_and_damaged_stream_has_a_clear_status(stub: planner_pb2_grpc
         known = {Reason.STREAM_INVALID, Reason.SNAPSHOT_MALFORMED, Reason.SNAPSHOT_INVALID}
         if error.reason not in known:
             raise
-
-
-def test_a_delta_without_changes_has_the_answer_of_its_base(address: str) -> None:
-    with PlannerClient(address, ONCE) as client:
-        first = client.plan(small_cluster(), asking(cluster="delta"))
-        again = client.plan_delta(snapshot_pb2.SnapshotDelta(), first.snapshot_version, asking(cluster="delta"))
-    assert plain(again) == plain(first)

@@ -63,12 +63,12 @@ def least_cost(problem: Problem, cost: Float64, groups: Int32) -> float:
     O(C · G · R).
     """
     admits = np.isfinite(share_cost(problem, cost, groups))
-    of_node = np.where(admits, cost[groups], np.inf).min(axis=1, initial=np.inf)
-    alone = np.where(np.isinf(of_node), 0.0, of_node) * problem.pods / np.maximum(problem.per_node, 1)
+    of_node = least_value(np.where(admits, cost[groups], np.inf))
+    alone = of_node * problem.pods / np.maximum(problem.per_node, 1)
     of_all = np.zeros(problem.demand.shape)
     for resource, capacity in enumerate(problem.capacity[groups].T):
-        of_unit = np.where(admits, cost[groups] / np.maximum(capacity, 1), np.inf).min(axis=1, initial=np.inf)
-        of_all[:, resource] = problem.demand[:, resource] * problem.pods * np.where(np.isinf(of_unit), 0.0, of_unit)
+        of_unit = least_value(np.where(admits, cost[groups] / np.maximum(capacity, 1), np.inf))
+        of_all[:, resource] = problem.demand[:, resource] * problem.pods * of_unit
     part, before = np.arange(len(admits)), np.zeros(0, np.int64)
     while not np.array_equal(part, before):
         before = part
@@ -86,7 +86,7 @@ def least_cost(problem: Problem, cost: Float64, groups: Int32) -> float:
 
 
 def least_value(costs: Float64) -> Float64:
-    """Return the least cost of a pod of each class by `share_cost`. float64[C], 0 = it fits nowhere."""
+    """Return the least of each class's costs, such as those of `share_cost`. float64[C], 0 = it fits nowhere."""
     least: Float64 = costs.min(axis=1, initial=np.inf)
     return np.where(np.isinf(least), 0.0, least)
 

@@ -18,7 +18,7 @@ from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.label_syntax import parse_integer
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
-from trimtab.planner.snapshot.dictionaries import entries_of
+from trimtab.planner.snapshot.dictionaries import entries_of, places_in
 from trimtab.planner.snapshot.texts import string_index
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -95,9 +95,7 @@ def group_rows(matrix: Int32) -> Grouping:
         _, first, of = np.unique(matrix, axis=0, return_index=True, return_inverse=True)
         of = of.reshape(-1)
     order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return Grouping(rank[of], first[order].astype(np.int64))
+    return Grouping(places_in(order)[of], first[order].astype(np.int64))
 
 
 _Value = TypeVar("_Value", bound=Hashable)

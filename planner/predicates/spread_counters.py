@@ -23,6 +23,7 @@ from trimtab.planner.predicates.counter_kind import (
 )
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.dictionaries import places_in
 
 _FEWEST_BUCKETS, _MOST_BUCKETS = 64, 4096
 
@@ -168,8 +169,7 @@ class SpreadBuilder:
         """Return the counters, all 0 and without eligible nodes. The pods of a class bound the histograms."""
         pair_of = np.array(self._pair_of, np.int32)
         order = np.argsort(pair_of, kind="stable")  # counters of a pair become neighbours
-        number = np.empty(len(order), np.int32)
-        number[order] = np.arange(len(order), dtype=np.int32)
+        number = places_in(order)
         pairs = sorted(self._pairs, key=self._pairs.__getitem__)
         sizes = np.array([self.topologies.size(row) for _, row in pairs], np.int64)
         added, limit = self._added.build(), self._limits.build()

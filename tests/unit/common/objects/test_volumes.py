@@ -58,25 +58,18 @@ BOUND = {"id": "default/data", "state": "BOUND", "driver": EBS, "handle": "vol-p
             BOUND | {"handle": "vol-1"},
             id="in-tree Amazon",
         ),
-        pytest.param(
-            persistent_volume(source={"gcePersistentDisk": {"pdName": "d"}}, labels={ZONE: "a"}),
-            BOUND
-            | {
-                "driver": "pd.csi.storage.gke.io",
-                "handle": "projects/UNSPECIFIED/zones/a/disks/d",
-                "zoneLabels": [{"key": ZONE, "value": "a"}],
-            },
-            id="in-tree Google",
-        ),
-        pytest.param(
-            persistent_volume(source={"gcePersistentDisk": {"pdName": "d"}}, labels={OLD_ZONE: "a"}),
-            BOUND
-            | {
-                "driver": "pd.csi.storage.gke.io",
-                "handle": "projects/UNSPECIFIED/zones/a/disks/d",
-                "zoneLabels": [{"key": OLD_ZONE, "value": "a"}],
-            },
-            id="in-tree Google, of long ago",
+        *(
+            pytest.param(
+                persistent_volume(source={"gcePersistentDisk": {"pdName": "d"}}, labels={label: "a"}),
+                BOUND
+                | {
+                    "driver": "pd.csi.storage.gke.io",
+                    "handle": "projects/UNSPECIFIED/zones/a/disks/d",
+                    "zoneLabels": [{"key": label, "value": "a"}],
+                },
+                id=name,
+            )
+            for label, name in ((ZONE, "in-tree Google"), (OLD_ZONE, "in-tree Google, of long ago"))
         ),
         pytest.param(
             persistent_volume(source={"azureDisk": {"diskName": "d", "diskURI": "/sub/d"}}),
